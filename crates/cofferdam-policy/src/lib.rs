@@ -1,0 +1,12 @@
+//! Who may run what, and how strongly it must be held: facts in, a `Grant` or a `Refusal` out.
+//!
+//! The one place that can say yes. It reads no file, clock or environment; equal facts give equal
+//! answers. Not here: finding files (the program), arming what was decided (the backends).
+
+pub mod enforcement;
+pub mod grant;
+pub mod profile;
+
+pub use enforcement::{Dimension, Enforcement, Strength};
+pub use grant::{CommandPlan, Grant, Program, Refusal, authorize};
+pub use profile::{BackendKind, Profile};
