@@ -1,1 +1,126 @@
-//! placeholder
+//! Probes, launches, watches, captures and ends one command under a [`Grant`].
+//!
+//! The only place that starts a process for a call. It takes a `Grant` and nothing else as
+//! permission; it never weakens what was granted, and it reports what was armed and proven in that
+//! very run. Not here: deciding (the policy crate), what an agent sees (the worker).
+//!
+//! [`Grant`]: cofferdam_policy::Grant
+
+pub mod io;
+pub mod outcome;
+pub mod seccomp;
+
+use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+
+use cofferdam_policy::{BackendKind, Dimension, Grant, Strength};
+
+pub use io::{EndRequests, Input, RunIo, RunProgress, Terminal, WindowSize};
+pub use outcome::{
+    Captured, Ending, EnforcementReport, LimitHit, NotStarted, NotStartedKind, Outcome, Usage,
+};
+
+/// What the backends take from the outside, once.
+#[derive(Clone, Debug)]
+pub struct BackendSettings {
+    /// The environment of the server: profiles name what of it is passed on, and `PATH` is where
+    /// programs of this machine are looked for.
+    pub environment: BTreeMap<OsString, OsString>,
+}
+
+/// The backends of this machine. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Backends {
+    settings: Arc<BackendSettings>,
+}
+
+/// No backend can be used for a grant.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectError {
+    /// None of the allowed backends works here.
+    #[error("no backend of profile `{profile}` can be used here: {causes}")]
+    Unavailable {
+        /// Name of the profile.
+        profile: String,
+        /// One cause per backend, joined by `; `.
+        causes: String,
+        /// The remedy.
+        hint: String,
+    },
+    /// The allowed backends that work would hold less than the profile requires.
+    #[error(
+        "backend `{backend}` holds `{dimension}` as `{held}` here, profile `{profile}` requires `{required}`",
+        backend = backend.as_str(), dimension = dimension.as_str(),
+        held = held.as_str(), required = required.as_str()
+    )]
+    TooWeak {
+        /// Name of the profile.
+        profile: String,
+        /// The backend that came nearest.
+        backend: BackendKind,
+        /// The dimension in which it is too weak.
+        dimension: Dimension,
+        /// What it would hold.
+        held: Strength,
+        /// What the profile requires.
+        required: Strength,
+        /// The remedy.
+        hint: String,
+    },
+}
+
+impl SelectError {
+    /// The next step.
+    pub fn hint(&self) -> &str {
+        match self {
+            Self::Unavailable { hint, .. } | Self::TooWeak { hint, .. } => hint,
+        }
+    }
+}
+
+/// The backends could not be set up at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackendError {
+    /// The syscall filter could not be built.
+    #[error("building the syscall filter")]
+    Filter(#[source] seccomp::SeccompError),
+    /// The thread that starts processes could not be started.
+    #[error("starting the spawner thread")]
+    Spawner(#[source] std::io::Error),
+    /// The program that is first inside every sandbox could not be made ready.
+    #[error("preparing `cofferdam-init`")]
+    Init(#[source] std::io::Error),
+}
+
+impl Backends {
+    /// Makes the backends ready. Probes nothing yet.
+    ///
+    /// # Errors
+    /// [`BackendError`] when not even one backend could ever be used.
+    pub fn new(settings: BackendSettings) -> Result<Self, BackendError> {
+        Ok(Self { settings: Arc::new(settings) })
+    }
+
+    /// Runs a granted command to its end, in the first backend that is allowed, works here and
+    /// holds what the profile requires.
+    ///
+    /// When it returns, nothing of the run is left: no process, no mount, no descriptor.
+    ///
+    /// # Errors
+    /// [`SelectError`] when no backend fits; nothing was started then. A sandbox that could not be
+    /// built is an [`Ending::NotStarted`], not an error.
+    pub async fn execute(
+        &self,
+        grant: &Grant,
+        io: RunIo,
+        ends: EndRequests,
+    ) -> Result<Outcome, SelectError> {
+        let _ = (&self.settings, grant, io, ends);
+        Err(SelectError::Unavailable {
+            profile: grant.profile().name.clone(),
+            causes: String::new(),
+            hint: String::new(),
+        })
+    }
+}
