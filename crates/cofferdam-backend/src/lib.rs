@@ -9,6 +9,7 @@
 pub mod io;
 pub mod outcome;
 pub mod seccomp;
+pub mod sys;
 
 use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
 
