@@ -11,14 +11,12 @@ use tokio_util::sync::CancellationToken;
 pub struct RunIo {
     /// What it reads.
     pub input: Input,
-    /// Where its standard output goes live, beside being captured. Never given to the run itself.
+    /// Where its standard output goes live, copied by us; `None` captures it for the reply.
     pub stdout: Option<OwnedFd>,
-    /// Where its standard error goes live, beside being captured.
+    /// Where its standard error goes live; `None` captures it for the reply.
     pub stderr: Option<OwnedFd>,
     /// A terminal of the sandbox's own instead of the plain streams.
     pub terminal: Option<Terminal>,
-    /// Whether streams are kept for the reply. Off for live use, where memory would be wasted.
-    pub capture: bool,
     /// Where over-long streams are spilled; `None` drops what does not fit.
     pub spill: Option<Workspace>,
     /// Told how far the run is, at most every quarter of a second.
