@@ -39,7 +39,7 @@ impl Control {
             None,
         )?;
         rustix::io::ioctl_fionbio(&ours, true)?;
-        Ok((Self { socket: AsyncFd::new(ours)? }, theirs))
+        Ok((Self { socket: crate::sys::watched(ours)? }, theirs))
     }
 
     /// The next record; `None` when the other side is gone or says what is no record.

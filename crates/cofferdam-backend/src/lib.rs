@@ -6,13 +6,27 @@
 //!
 //! [`Grant`]: cofferdam_policy::Grant
 
+mod bubblewrap;
+mod capture;
+mod control;
+mod enforcement;
+mod environment;
+mod forward;
+mod identity;
+mod init_program;
 pub mod io;
+mod layout;
 pub mod outcome;
+mod process;
+mod run;
+mod spawner;
+mod streams;
 pub mod seccomp;
 pub mod sys;
 
-use std::{collections::BTreeMap, ffi::OsString, sync::Arc};
+use std::{collections::BTreeMap, ffi::OsString, os::fd::OwnedFd, sync::Arc};
 
+use cofferdam_fs::Workspace;
 use cofferdam_policy::{BackendKind, Dimension, Grant, Strength};
 
 pub use io::{EndRequests, Input, RunIo, RunProgress, Terminal, WindowSize};
@@ -31,7 +45,16 @@ pub struct BackendSettings {
 /// The backends of this machine. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Backends {
-    settings: Arc<BackendSettings>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    settings: BackendSettings,
+    spawner: spawner::Spawner,
+    identities: identity::Identities,
+    init: OwnedFd,
+    filters: Vec<Vec<u8>>,
 }
 
 /// No backend can be used for a grant.
@@ -92,6 +115,9 @@ pub enum BackendError {
     /// The program that is first inside every sandbox could not be made ready.
     #[error("preparing `cofferdam-init`")]
     Init(#[source] std::io::Error),
+    /// The user that commands of a root server become could not be set up.
+    #[error("setting up the user that sandboxed commands become")]
+    Identity(#[source] std::io::Error),
 }
 
 impl Backends {
@@ -100,11 +126,18 @@ impl Backends {
     /// # Errors
     /// [`BackendError`] when not even one backend could ever be used.
     pub fn new(settings: BackendSettings) -> Result<Self, BackendError> {
-        Ok(Self { settings: Arc::new(settings) })
+        let filters = seccomp::programs(seccomp::FilterOptions::default())
+            .map_err(BackendError::Filter)?;
+        let spawner = spawner::Spawner::start().map_err(BackendError::Spawner)?;
+        let init = init_program::descriptor().map_err(BackendError::Init)?;
+        let identities =
+            identity::Identities::prepare(&init).map_err(BackendError::Identity)?;
+        let inner = Inner { settings, spawner, identities, init, filters };
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Runs a granted command to its end, in the first backend that is allowed, works here and
-    /// holds what the profile requires.
+    /// holds what the profile requires. `workspace` is the one that the grant names.
     ///
     /// When it returns, nothing of the run is left: no process, no mount, no descriptor.
     ///
@@ -114,14 +147,60 @@ impl Backends {
     pub async fn execute(
         &self,
         grant: &Grant,
+        workspace: &Workspace,
         io: RunIo,
         ends: EndRequests,
     ) -> Result<Outcome, SelectError> {
-        let _ = (&self.settings, grant, io, ends);
+        let Inner { settings, spawner, identities, init, filters } = &*self.inner;
+        let shared = run::Shared { settings, spawner, identities, init, filters };
+        let profile = grant.profile();
+        let mut causes = Vec::new();
+        let mut hints = Vec::new();
+        for kind in grant.backends() {
+            if *kind != BackendKind::Bubblewrap {
+                causes.push(format!("{} is not built into this version", kind.as_str()));
+                continue;
+            }
+            let bubblewrap =
+                bubblewrap::Bubblewrap::find(settings.environment.get(&OsString::from("PATH")));
+            let found = match bubblewrap {
+                Ok(found) => found,
+                Err(unusable) => {
+                    causes.push(unusable.to_string());
+                    hints.push(unusable.hint());
+                    continue;
+                }
+            };
+            let promised = enforcement::promise(grant, shared.root_outside());
+            if let Some(dimension) = promised.enforcement.weaker_than(&profile.require) {
+                return Err(SelectError::TooWeak {
+                    profile: profile.name.clone(),
+                    backend: *kind,
+                    dimension,
+                    held: promised.enforcement.get(dimension),
+                    required: profile.require.get(dimension),
+                    hint: format!(
+                        "not armed here: {}; use a profile that requires less, or leave those out",
+                        promised.not_armed.join(", ")
+                    ),
+                });
+            }
+            // The streams are used up by the first start; the next backend would need its own. Only
+            // one is built, so there is no next.
+            return run::in_bubblewrap(&shared, &found, grant, workspace, io, &ends)
+                .await
+                .map_err(|unusable| SelectError::Unavailable {
+                    profile: profile.name.clone(),
+                    causes: unusable.to_string(),
+                    hint: unusable.hint(),
+                });
+        }
         Err(SelectError::Unavailable {
-            profile: grant.profile().name.clone(),
-            causes: String::new(),
-            hint: String::new(),
+            profile: profile.name.clone(),
+            causes: causes.join("; "),
+            hint: hints.pop().unwrap_or_else(|| {
+                "use a profile whose `backends` list `bubblewrap`".to_owned()
+            }),
         })
     }
 }

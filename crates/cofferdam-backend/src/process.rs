@@ -21,7 +21,7 @@ impl Process {
         let pidfd = Pid::from_raw(child.id() as i32)
             .ok_or(rustix::io::Errno::SRCH)
             .and_then(|id| rustix::process::pidfd_open(id, PidfdFlags::empty()));
-        match pidfd.map_err(io::Error::from).and_then(AsyncFd::new) {
+        match pidfd.map_err(io::Error::from).and_then(crate::sys::watched) {
             Ok(ended) => Ok(Self { child, ended, reaped: false }),
             Err(error) => {
                 let _ = child.kill();

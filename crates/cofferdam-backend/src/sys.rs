@@ -5,8 +5,10 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsRawFd, BorrowedFd, OwnedFd},
 };
+
+use tokio::io::unix::AsyncFd;
 
 /// Marks every descriptor from `first` on close-on-exec, so that no child inherits what whoever
 /// started us left open. See close_range(2).
@@ -58,4 +60,14 @@ pub fn set_mount_attributes(
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Watches a descriptor in the runtime's event loop.
+///
+/// # Errors
+/// What epoll_ctl(2) says, and when there is no runtime.
+pub(crate) fn watched(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` stays open, and the same, until the `AsyncFd` that owns it is dropped,
+    // which deregisters it first; nobody can exchange it behind the `AsyncFd`.
+    Ok(unsafe { AsyncFd::register(descriptor) }?)
 }

@@ -14,7 +14,7 @@ use std::{
 
 use cofferdam_init::{FIRST_MOUNT_FD, Layer, Mount, Order, Record};
 use rustix::{
-    fs::{CWD, Gid, OFlags, Uid},
+    fs::{CWD, Gid, Mode, OFlags, Uid},
     mount::{MountFlags, MoveMountFlags},
 };
 
@@ -29,6 +29,7 @@ pub(crate) fn read_order(descriptor: OwnedFd) -> Result<Order, Stop> {
 
 /// Attaches and checks mounts, writes files, and makes the root read-only.
 pub(crate) fn finish(control: &OwnedFd, order: &Order) -> Result<(), Stop> {
+    rustix::process::umask(Mode::from_raw_mode(0o022));
     for mount in &order.attach {
         attach(mount)?;
     }
@@ -46,7 +47,9 @@ pub(crate) fn finish(control: &OwnedFd, order: &Order) -> Result<(), Stop> {
             .during(&format!("give `{}` to the user", path.display()))?;
     }
     let flags = MountFlags::BIND | MountFlags::RDONLY | MountFlags::NOSUID | MountFlags::NODEV;
-    rustix::mount::mount_remount("/", flags, c"").during("make the root read-only")?;
+    for folder in ["/dev", "/"] {
+        rustix::mount::mount_remount(folder, flags, c"").during("make the root read-only")?;
+    }
     socket::send(control, &Record::Armed(Layer::ReadOnlyRoot));
     Ok(())
 }
