@@ -3,10 +3,11 @@
 //! The one place that can say yes. It reads no file, clock or environment; equal facts give equal
 //! answers. Not here: finding files (the program), arming what was decided (the backends).
 
+pub mod document;
 pub mod enforcement;
 pub mod grant;
 pub mod profile;
 
 pub use enforcement::{Dimension, Enforcement, Strength};
 pub use grant::{CommandPlan, Grant, Program, Refusal, authorize};
-pub use profile::{BackendKind, Profile};
+pub use profile::{BackendKind, Profile, ProfileError, Profiles};

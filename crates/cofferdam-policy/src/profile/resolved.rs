@@ -240,3 +240,15 @@ pub enum ApprovalWhen {
     /// Every time.
     Always,
 }
+
+impl ApprovalWhen {
+    /// The name used in profiles and reports.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Unsandboxed => "unsandboxed",
+            Self::Outside => "outside",
+            Self::Always => "always",
+        }
+    }
+}

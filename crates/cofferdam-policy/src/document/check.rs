@@ -1,0 +1,262 @@
+//! Reads a document: syntax, then the schema, then the type.
+
+use std::collections::BTreeMap;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{
+    DocumentError, Location, Origin,
+    error::{Step, quoted_if_needed, spelled},
+    nearest,
+    schema::{Kind, Node},
+    shown,
+};
+
+/// On which line each key of a document stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lines(BTreeMap<String, usize>);
+
+impl Lines {
+    /// The line of a path, or of the nearest table around it.
+    pub(super) fn of(&self, path: &[Step]) -> usize {
+        (0..=path.len())
+            .rev()
+            .find_map(|length| self.0.get(&spelled(&path[..length])).copied())
+            .unwrap_or(1)
+    }
+}
+
+/// Reads `text` as a value of `R`, whose schema is `schema`.
+///
+/// # Errors
+/// [`DocumentError`] for text that is no TOML, and for the first key that the schema does not
+/// know, lacks, or gives another type or other bounds.
+pub fn read<R: DeserializeOwned>(text: &str, schema: &Value) -> Result<(R, Lines), DocumentError> {
+    let counter = LineCounter::new(text);
+    let refused = |error: toml::de::Error| DocumentError::Syntax {
+        origin: Origin::Line { line: error.span().map_or(1, |span| counter.line(span.start)) },
+        message: error.message().lines().map(shown).collect::<Vec<_>>().join(", "),
+    };
+    let table = DeTable::parse(text).map_err(refused)?;
+    let mut check = Check { counter: &counter, root: Node::root(schema), lines: Lines::default() };
+    check.table(&mut Vec::new(), table.get_ref(), table.span().start, check.root)?;
+    let lines = check.lines;
+    let raw = R::deserialize(toml::de::Deserializer::from(table)).map_err(refused)?;
+    Ok((raw, lines))
+}
+
+/// Turns byte offsets into line numbers.
+struct LineCounter(Vec<usize>);
+
+impl LineCounter {
+    fn new(text: &str) -> Self {
+        Self(
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect(),
+        )
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        self.0.partition_point(|newline| *newline < offset) + 1
+    }
+}
+
+struct Check<'a> {
+    counter: &'a LineCounter,
+    root: Node<'a>,
+    lines: Lines,
+}
+
+/// The nearest key around a value, for an example.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    key: &'a str,
+    node: Node<'a>,
+}
+
+impl Named<'_> {
+    fn hint(self) -> Option<String> {
+        let example = self.node.example()?;
+        Some(format!("for example `{} = {example}`", quoted_if_needed(self.key)))
+    }
+}
+
+impl Check<'_> {
+    fn table(
+        &mut self,
+        path: &mut Vec<Step>,
+        table: &DeTable<'_>,
+        offset: usize,
+        node: Node<'_>,
+    ) -> Result<(), DocumentError> {
+        for (key, value) in table {
+            let name: &str = key.get_ref();
+            path.push(Step::Key(name.to_owned()));
+            let line = self.counter.line(key.span().start);
+            self.lines.0.insert(spelled(path), line);
+            match node.key(name) {
+                Some(inner) => {
+                    self.value(path, value, inner, Named { key: name, node: inner }, line)?
+                }
+                None => {
+                    return Err(DocumentError::UnknownKey {
+                        location: Location::new(path, Origin::Line { line }),
+                        hint: self.unknown(path.len() == 1, name, node),
+                    });
+                }
+            }
+            path.pop();
+        }
+        for required in node.required() {
+            if !table.contains_key(required) {
+                path.push(Step::Key(required.to_owned()));
+                let line = self.counter.line(offset);
+                let named = node.key(required).map(|inner| Named { key: required, node: inner });
+                return Err(DocumentError::MissingKey {
+                    location: Location::new(path, Origin::Line { line }),
+                    hint: named.and_then(Named::hint),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn value(
+        &mut self,
+        path: &mut Vec<Step>,
+        value: &Spanned<DeValue<'_>>,
+        node: Node<'_>,
+        named: Named<'_>,
+        line: usize,
+    ) -> Result<(), DocumentError> {
+        let wrong = |path: &[Step], expected: String| DocumentError::WrongValue {
+            location: Location::new(path, Origin::Line { line }),
+            expected,
+            found: found(value.get_ref()),
+            hint: named.hint(),
+        };
+        match (node.kind(), value.get_ref()) {
+            (Kind::Table, DeValue::Table(table)) => {
+                self.table(path, table, value.span().start, node)
+            }
+            (Kind::Map(values), DeValue::Table(table)) => {
+                for (key, value) in table {
+                    let name: &str = key.get_ref();
+                    path.push(Step::Key(name.to_owned()));
+                    let line = self.counter.line(key.span().start);
+                    self.lines.0.insert(spelled(path), line);
+                    self.value(path, value, values, Named { key: name, node: values }, line)?;
+                    path.pop();
+                }
+                Ok(())
+            }
+            (Kind::List(items), DeValue::Array(list)) => {
+                for (index, item) in list.iter().enumerate() {
+                    path.push(Step::Entry(index));
+                    let line = self.counter.line(item.span().start);
+                    self.lines.0.insert(spelled(path), line);
+                    self.value(path, item, items, named, line)?;
+                    path.pop();
+                }
+                Ok(())
+            }
+            (Kind::Text, DeValue::String(_)) | (Kind::Boolean, DeValue::Boolean(_)) => Ok(()),
+            (Kind::OneOf(words), DeValue::String(word)) if words.contains(&word.as_ref()) => Ok(()),
+            (Kind::OneOf(words), found) => {
+                let near = found.as_str().and_then(|word| nearest(word, words.iter().copied()));
+                Err(DocumentError::WrongValue {
+                    location: Location::new(path, Origin::Line { line }),
+                    expected: one_of(&words),
+                    found: self::found(found),
+                    hint: near.map(|word| format!("did you mean `\"{word}\"`?")),
+                })
+            }
+            (Kind::Whole, DeValue::Integer(number)) => {
+                let number = i128::from_str_radix(number.as_str(), number.radix()).ok();
+                // Bounds in our schemas are far below 2⁵³, where a float still holds every integer.
+                let fits = number.is_some_and(|number| within(node, number as f64));
+                if fits { Ok(()) } else { Err(wrong(path, bounded("a whole number", node))) }
+            }
+            (Kind::Number, number @ (DeValue::Integer(_) | DeValue::Float(_))) => {
+                let number = match number {
+                    DeValue::Integer(number) => {
+                        i128::from_str_radix(number.as_str(), number.radix())
+                            .ok()
+                            .map(|number| number as f64)
+                    }
+                    DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
+                    _ => None,
+                };
+                let fits = number.is_some_and(|number| number.is_finite() && within(node, number));
+                if fits { Ok(()) } else { Err(wrong(path, bounded("a number", node))) }
+            }
+            (Kind::Table | Kind::Map(_), _) => Err(wrong(path, "a table".to_owned())),
+            (Kind::List(_), _) => Err(wrong(path, "a list".to_owned())),
+            (Kind::Text, _) => Err(wrong(path, "a string".to_owned())),
+            (Kind::Boolean, _) => Err(wrong(path, "`true` or `false`".to_owned())),
+            (Kind::Whole, _) => Err(wrong(path, bounded("a whole number", node))),
+            (Kind::Number, _) => Err(wrong(path, bounded("a number", node))),
+            (Kind::Other, _) => Ok(()),
+        }
+    }
+
+    /// The next step for a key that `node` does not know: its right table, its right spelling, or
+    /// all that is known.
+    fn unknown(&self, at_top: bool, name: &str, node: Node<'_>) -> String {
+        if !at_top && self.root.key(name).is_some() {
+            return format!("`{name}` belongs at the top of the file, before the first `[table]`");
+        }
+        let elsewhere = self
+            .root
+            .keys()
+            .find(|(_, table)| matches!(table.kind(), Kind::Table) && table.key(name).is_some());
+        if let Some((table, _)) = elsewhere {
+            return format!("`{name}` belongs in `[{table}]`");
+        }
+        match nearest(name, node.keys().map(|(known, _)| known)) {
+            Some(known) => format!("did you mean `{known}`?"),
+            None => {
+                let known: Vec<_> = node.keys().map(|(known, _)| format!("`{known}`")).collect();
+                format!("known here: {}", known.join(", "))
+            }
+        }
+    }
+}
+
+fn within(node: Node<'_>, number: f64) -> bool {
+    node.minimum().is_none_or(|minimum| number >= minimum)
+        && node.maximum().is_none_or(|maximum| number <= maximum)
+}
+
+fn bounded(what: &str, node: Node<'_>) -> String {
+    match (node.minimum(), node.maximum()) {
+        (Some(minimum), Some(maximum)) => format!("{what} from {minimum} to {maximum}"),
+        (Some(minimum), None) => format!("{what} of at least {minimum}"),
+        (None, Some(maximum)) => format!("{what} of at most {maximum}"),
+        (None, None) => what.to_owned(),
+    }
+}
+
+fn one_of(words: &[&str]) -> String {
+    let words: Vec<_> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+    match words.as_slice() {
+        [] | [_] => words.concat(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the string `\"{}\"`", shown(text)),
+        DeValue::Integer(number) => format!("`{}`", shown(&number.to_string())),
+        DeValue::Float(number) => format!("`{}`", shown(number.as_str())),
+        DeValue::Boolean(value) => format!("`{value}`"),
+        DeValue::Datetime(_) => "a date".to_owned(),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}

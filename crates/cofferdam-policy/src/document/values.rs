@@ -1,0 +1,41 @@
+//! Values that both kinds of file hold, and how foreign text is shown in a message.
+
+use std::time::Duration;
+
+/// The longest duration that any key takes: thirty days. Adding it to a clock cannot overflow.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Reads a duration with its unit: `500ms`, `30s`, `1h 30m`. Zero is a duration.
+///
+/// # Errors
+/// What was wrong, to be put behind the name of the key.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let length = humantime::parse_duration(text.trim())
+        .map_err(|_| format!("must be a duration with its unit, not `{}`", shown(text)))?;
+    if length > LONGEST {
+        return Err(format!("must be at most 30days, not `{}`", shown(text)));
+    }
+    Ok(length)
+}
+
+/// Foreign text for a message: at most 60 characters, control characters escaped.
+pub fn shown(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut shown: String = text
+        .chars()
+        .take(LONGEST)
+        .map(|character| match character {
+            // Also what reorders or hides text on a terminal.
+            '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' => character.escape_unicode().to_string(),
+            character if character.is_control() => character.escape_default().to_string(),
+            character => character.to_string(),
+        })
+        .collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}
