@@ -32,8 +32,12 @@ pub enum Origin {
 }
 
 /// A key, the table that it stands in, and where it was written; made for messages.
+// Boxed, because every error holds one and errors travel by value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Location {
+pub struct Location(Box<Parts>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Parts {
     subject: String,
     within: Option<String>,
     origin: Option<Origin>,
@@ -110,7 +114,7 @@ impl DocumentError {
             Self::UnknownKey { location, .. }
             | Self::MissingKey { location, .. }
             | Self::WrongValue { location, .. }
-            | Self::Invalid { location, .. } => location.origin = Some(whence),
+            | Self::Invalid { location, .. } => location.0.origin = Some(whence),
         }
         self
     }
@@ -118,11 +122,12 @@ impl DocumentError {
 
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.subject)?;
-        if let Some(within) = &self.within {
+        let Parts { subject, within, origin } = self.0.as_ref();
+        f.write_str(subject)?;
+        if let Some(within) = within {
             write!(f, " in {within}")?;
         }
-        self.origin.as_ref().map_or(Ok(()), |origin| At(origin).fmt(f))
+        origin.as_ref().map_or(Ok(()), |origin| At(origin).fmt(f))
     }
 }
 
@@ -179,7 +184,9 @@ pub(super) fn quoted_if_needed(key: &str) -> String {
 
 impl Location {
     pub(super) fn new(path: &[Step], origin: Origin) -> Self {
-        Self { origin: Some(origin), ..Self::without_origin(path) }
+        let mut location = Self::without_origin(path);
+        location.0.origin = Some(origin);
+        location
     }
 
     /// A key that is written nowhere.
@@ -199,6 +206,6 @@ impl Location {
             }
             table => Some(format!("`[{}]`", super::shown(&spelled(table)))),
         };
-        Self { subject, within, origin: None }
+        Self(Box::new(Parts { subject, within, origin: None }))
     }
 }

@@ -10,6 +10,8 @@ mod check;
 mod error;
 mod layers;
 mod schema;
+#[cfg(test)]
+mod tests;
 mod values;
 
 pub use check::{Lines, read};
@@ -20,14 +22,25 @@ pub use values::{duration, shown};
 
 /// The nearest of `known` to a word that is not among them, if one is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The value that clap uses for the same question is 0.7; keys here are longer and share
-    // endings such as `_mib`, which makes strangers look alike.
+    // clap asks the same question with 0.7; keys here share endings such as `_mib`, which makes
+    // strangers look alike.
     const NEAR: f64 = 0.8;
-    let word = word.to_lowercase().replace('-', "_");
     known
         .into_iter()
-        .map(|name| (strsim::jaro_winkler(&word, &name.to_lowercase().replace('-', "_")), name))
+        .map(|name| (likeness(word, name), name))
         .filter(|(likeness, _)| *likeness >= NEAR)
         .max_by(|one, other| one.0.total_cmp(&other.0))
         .map(|(_, name)| name)
+}
+
+/// How alike two keys are, from 0 to 1, whatever their case, dashes and order of words.
+fn likeness(one: &str, other: &str) -> f64 {
+    let plain = |key: &str| key.to_lowercase().replace('-', "_");
+    let sorted = |key: &str| {
+        let mut words: Vec<_> = key.split('_').collect();
+        words.sort_unstable();
+        words.join("_")
+    };
+    let (one, other) = (plain(one), plain(other));
+    strsim::jaro_winkler(&one, &other).max(strsim::jaro_winkler(&sorted(&one), &sorted(&other)))
 }

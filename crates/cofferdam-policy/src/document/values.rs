@@ -13,7 +13,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let length = humantime::parse_duration(text.trim())
         .map_err(|_| format!("must be a duration with its unit, not `{}`", shown(text)))?;
     if length > LONGEST {
-        return Err(format!("must be at most 30days, not `{}`", shown(text)));
+        return Err(format!("must be at most 30d, not `{}`", shown(text)));
     }
     Ok(length)
 }

@@ -136,7 +136,7 @@ pub(super) struct RawNetwork {
     /// How much network there is.
     pub(super) mode: Option<NetworkMode>,
     /// What may be reached in mode `allowlist`: `host:port`, `*.domain:port`, or a group.
-    #[schemars(example = words("pypi.org:443"))]
+    #[schemars(example = words("example.org:443"))]
     pub(super) allow: Option<Vec<String>>,
     /// Refuse loopback, link-local, metadata and private addresses, checked after resolution.
     pub(super) deny_private: Option<bool>,

@@ -159,7 +159,9 @@ fn environment(keys: &mut Keys<'_>) -> Problem<Environment> {
     let mut pass = pass.parse_each(|name| values::variable_name(name))?;
     let mut set = BTreeMap::new();
     for (name, picked) in keys.pick_entries("environment.set", |raw| &raw.environment.set) {
-        let name = picked.parse(|_| values::variable_name(&name))?;
+        let name = values::variable_name(&name).map_err(|reason| {
+            picked.place.invalid_but(reason, "for example `PYTHONUNBUFFERED = \"1\"`")
+        })?;
         if picked.value.contains('\0') {
             return Err(picked.place.invalid("must not have a NUL"));
         }
@@ -260,7 +262,9 @@ fn approval(
     let unconfined = backends.contains(&BackendKind::Host) && host.confinement == Confinement::None;
     let mut rules = Vec::new();
     for (tool, picked) in keys.pick_entries("approval", |raw| &raw.approval) {
-        let tool = picked.parse(|_| values::tool_glob(&tool))?;
+        let tool = values::tool_glob(&tool).map_err(|reason| {
+            picked.place.invalid_but(reason, "for example `\"uv_tool.*\" = \"always\"`")
+        })?;
         let when = picked.value;
         if unconfined && matches!(when, ApprovalWhen::Never | ApprovalWhen::Outside) {
             return Err(picked.place.invalid_but(

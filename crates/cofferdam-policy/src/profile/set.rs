@@ -146,7 +146,11 @@ fn resolve_among(
         match problem {
             ProfileProblem::NoParent { parent, .. } => ProfileProblem::NoParent {
                 parent,
-                known: written.keys().map(|name| (*name).to_owned()).collect(),
+                known: written
+                    .keys()
+                    .filter(|other| **other != name)
+                    .map(|other| (*other).to_owned())
+                    .collect(),
             },
             problem => problem,
         }

@@ -2,11 +2,15 @@
 
 mod errors;
 mod inherit;
+mod meanings;
 mod properties;
 mod schema;
 mod shipped;
 
-use super::{Profile, ProfileError, ProfileOrigin, ProfileSource, Profiles, parse, resolve};
+use super::{
+    Profile, ProfileError, ProfileOrigin, ProfileSource, Profiles, parse, profile_schema, resolve,
+    shipped as shipped_sources,
+};
 
 /// A file of the admin's.
 fn file(name: &str, text: &str) -> ProfileSource {
@@ -44,4 +48,14 @@ fn printed(error: &ProfileError) -> String {
 /// The printed error of a profile that must not be accepted.
 fn refusal(text: &str) -> String {
     printed(&resolved(text).expect_err(text))
+}
+
+/// Names and texts of what is shipped.
+fn shipped_texts() -> Vec<(String, String)> {
+    shipped_sources().map(|source| (source.name, source.text)).collect()
+}
+
+/// The printed error of a profile with nothing but its backend above the text.
+fn with(text: &str) -> String {
+    refusal(&format!("backends = [\"host\"]\n{text}"))
 }
