@@ -1,0 +1,13 @@
+//! Attacks on the sandbox, each a claim of `SECURITY.md`.
+//!
+//! Every attack has a positive control: the same attack without the sandbox succeeds, or the test
+//! proves nothing. Driven through the built program, as a user would; run as root and as an
+//! ordinary user.
+//!
+//! Not here: messages and exit codes (`tests/cli`), what clients see (`tests/mcp`).
+
+mod environment;
+mod lifetime;
+mod privileges;
+mod processes;
+mod support;
