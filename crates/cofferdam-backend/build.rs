@@ -23,7 +23,7 @@ fn main() {
 
     let folder = out.join("init");
     let status = Command::new(variable("CARGO"))
-        .args(["build", "--release", "--locked", "--quiet", "--bin", "cofferdam-init"])
+        .args(["build", "--release", "--offline", "--quiet", "--bin", "cofferdam-init"])
         .arg("--manifest-path")
         .arg(&manifest)
         .arg("--target")

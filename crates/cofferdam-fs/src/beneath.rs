@@ -155,6 +155,17 @@ impl Workspace {
         Ok((File::from(file), name))
     }
 
+    /// Where a path of the workspace leads once every link is followed, outside too.
+    ///
+    /// A name and nothing more: nothing is opened, and it may be another one a moment later. For
+    /// saying beforehand what a sandbox would find; never for opening anything outside of one.
+    ///
+    /// # Errors
+    /// What the system said, when the path leads nowhere.
+    pub fn leads_to(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(self.path().join(path))
+    }
+
     /// Opens `path` as a path descriptor.
     fn open_beneath(&self, path: &Path, wanted: Wanted) -> Result<OwnedFd, PathError> {
         let relative = self.relative(path)?;

@@ -13,9 +13,11 @@ mod beneath;
 mod placement;
 mod shown;
 mod spill;
+mod walk;
 mod workspace;
 
 pub use beneath::PathError;
 pub use placement::Forbidden;
 pub use spill::Spill;
+pub use walk::{Descend, EntryKind, WalkEntry, WalkLimits, Walked};
 pub use workspace::{Workspace, WorkspaceError};

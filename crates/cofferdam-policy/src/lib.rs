@@ -4,10 +4,12 @@
 //! answers. Not here: finding files (the program), arming what was decided (the backends).
 
 pub mod document;
+pub mod carve_outs;
 pub mod enforcement;
 pub mod grant;
 pub mod profile;
 
+pub use carve_outs::{CarveOut, CarveOuts};
 pub use enforcement::{Dimension, Enforcement, Strength};
 pub use grant::{CommandPlan, Grant, Program, Refusal, authorize};
 pub use profile::{BackendKind, Profile, ProfileError, Profiles};

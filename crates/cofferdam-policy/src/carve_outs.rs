@@ -1,0 +1,150 @@
+//! Names inside granted folders that a run may not touch: one object that runs, the file tools and
+//! explanations all ask.
+//!
+//! Pure: it sees a path relative to a granted root, never a file.
+
+use std::path::Path;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+
+use crate::profile::Filesystem;
+
+/// What a rule does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CarveOut {
+    /// May be read, never changed, renamed away or created.
+    Protect,
+    /// May be neither read nor written.
+    Deny,
+}
+
+/// Where the server keeps what it has moved out of place. Always denied to runs.
+pub const QUARANTINE: &str = ".tmp/quarantine";
+
+/// The rules of one profile.
+#[derive(Clone, Debug)]
+pub struct CarveOuts {
+    globs: GlobSet,
+    /// By index of the glob in the set.
+    rules: Vec<(CarveOut, String)>,
+    allow_new_repositories: bool,
+}
+
+/// A glob of `protect` or `deny` cannot be used. The profile's validation refuses it before.
+#[derive(Debug, thiserror::Error)]
+#[error("`{glob}` is not a glob")]
+pub struct GlobError {
+    /// The glob as written.
+    pub glob: String,
+    /// Why not.
+    #[source]
+    pub source: globset::Error,
+}
+
+impl CarveOuts {
+    /// Makes the rules of a profile ready.
+    ///
+    /// # Errors
+    /// [`GlobError`] on a glob that does not compile.
+    pub fn new(filesystem: &Filesystem) -> Result<Self, GlobError> {
+        let mut globs = GlobSetBuilder::new();
+        let mut rules = Vec::new();
+        let written = (filesystem.deny.iter().map(|glob| (CarveOut::Deny, glob)))
+            .chain(filesystem.protect.iter().map(|glob| (CarveOut::Protect, glob)));
+        for (kind, glob) in written {
+            let compiled = GlobBuilder::new(glob)
+                .literal_separator(true)
+                .build()
+                .map_err(|source| GlobError { glob: glob.clone(), source })?;
+            globs.add(compiled);
+            rules.push((kind, glob.clone()));
+        }
+        let globs = globs
+            .build()
+            .map_err(|source| GlobError { glob: "all globs together".to_owned(), source })?;
+        Ok(Self { globs, rules, allow_new_repositories: filesystem.allow_new_repositories })
+    }
+
+    /// Whether there is no rule at all, so that nothing has to be looked for.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// The rule that decides about this very path, relative to a granted root, and its glob.
+    ///
+    /// `Deny` is stronger than `Protect`. What lies below a matching directory is decided with the
+    /// directory: see [`CarveOuts::decide`].
+    pub fn matching(&self, relative: &Path) -> Option<(CarveOut, &str)> {
+        let matched = self.globs.matches(relative).into_iter();
+        matched
+            .filter_map(|index| self.rules.get(index))
+            .max_by_key(|(kind, _)| *kind)
+            .map(|(kind, glob)| (*kind, glob.as_str()))
+    }
+
+    /// The rule that decides about this path or any folder above it.
+    pub fn decide(&self, relative: &Path) -> Option<(CarveOut, &str)> {
+        relative
+            .ancestors()
+            .filter(|path| !path.as_os_str().is_empty())
+            .filter_map(|path| self.matching(path))
+            .max_by_key(|(kind, _)| *kind)
+    }
+
+    /// Whether a repository that a run makes may keep its plain, hook-less configuration.
+    pub fn allow_new_repositories(&self) -> bool {
+        self.allow_new_repositories
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(protect: &[&str], deny: &[&str]) -> CarveOuts {
+        let owned = |globs: &[&str]| globs.iter().map(|glob| (*glob).to_owned()).collect();
+        CarveOuts::new(&Filesystem {
+            workspace: crate::profile::Access::Write,
+            read: Vec::new(),
+            write: Vec::new(),
+            protect: owned(protect),
+            deny: owned(deny),
+            allow_new_repositories: false,
+            tmp_mib: 1,
+            scratch_home: true,
+        })
+        .expect("globs")
+    }
+
+    fn kind(rules: &CarveOuts, path: &str) -> Option<CarveOut> {
+        rules.decide(Path::new(path)).map(|(kind, _)| kind)
+    }
+
+    #[test]
+    fn a_glob_matches_at_any_depth_and_below_what_it_names() {
+        let rules = rules(&["**/.git/hooks", "**/.git/config"], &["**/.env", "**/.ssh"]);
+        for path in [".git/hooks", "a/b/.git/hooks/pre-commit", ".git/config"] {
+            assert_eq!(kind(&rules, path), Some(CarveOut::Protect), "{path}");
+        }
+        for path in [".env", "a/.env", ".ssh/id", "a/.ssh/deep/er"] {
+            assert_eq!(kind(&rules, path), Some(CarveOut::Deny), "{path}");
+        }
+        for path in ["env", ".envrc", "git/config", ".git/configs", "x.env", ".git"] {
+            assert_eq!(kind(&rules, path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn deny_is_stronger_than_protect() {
+        let rules = rules(&["**/secrets"], &["**/secrets/key"]);
+        assert_eq!(kind(&rules, "secrets/key"), Some(CarveOut::Deny));
+        assert_eq!(kind(&rules, "secrets/other"), Some(CarveOut::Protect));
+    }
+
+    #[test]
+    fn a_star_does_not_cross_a_slash() {
+        let rules = rules(&[], &["*.pem"]);
+        assert_eq!(kind(&rules, "a.pem"), Some(CarveOut::Deny));
+        assert_eq!(kind(&rules, "a/b.pem"), None);
+    }
+}
