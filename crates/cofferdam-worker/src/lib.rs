@@ -1,1 +1,22 @@
-//! placeholder
+//! The executor process: sessions, tools, the pipeline from request to reply, the socket server.
+//!
+//! [`Executor`] alone carries calls through their stages (plan, authorize, execute, normalize), and
+//! cannot fail: every failure is a reply with a code. [`serve`] lets other processes of the same
+//! user call it.
+//!
+//! Not here: MCP (the gateway), deciding what may run (the policy crate), starting it (the backend).
+
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod failure;
+mod normalize;
+mod progress;
+mod queue;
+mod runtime;
+mod sessions;
+mod settings;
+mod shown;
+#[cfg(test)]
+mod tests;
+
+pub use settings::WorkerSettings;

@@ -1,0 +1,67 @@
+//! What the tests of several modules need.
+
+use std::{path::Path, time::Duration};
+
+use cofferdam_backend::{Captured, Ending, EnforcementReport, Outcome, Usage};
+use cofferdam_policy::{
+    BackendKind, CommandPlan, Enforcement, Grant, Program, Strength, authorize,
+    profile::{Profiles, shipped},
+};
+
+/// A run that wrote nothing.
+pub(crate) fn outcome(ending: Ending) -> Outcome {
+    Outcome {
+        backend: BackendKind::Bubblewrap,
+        ending,
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        report: EnforcementReport {
+            enforcement: Enforcement {
+                limits: Strength::Partial,
+                ..Enforcement::uniform(Strength::Full)
+            },
+            not_armed: vec!["limits.memory_mib".to_owned()],
+        },
+        usage: Usage { cpu: Duration::from_micros(12_345), peak_memory_bytes: 9 * 1024 * 1024 },
+        duration: Duration::from_micros(47_060),
+        limits_hit: Vec::new(),
+    }
+}
+
+/// A stream that was kept whole.
+pub(crate) fn captured(bytes: &[u8]) -> Captured {
+    Captured { head: bytes.to_vec(), total_bytes: bytes.len() as u64, ..Captured::default() }
+}
+
+pub(crate) fn profiles() -> Profiles {
+    Profiles::load(shipped()).unwrap()
+}
+
+pub(crate) fn command(workspace: &Path) -> CommandPlan {
+    CommandPlan {
+        tool: "python_coding_tool.execute".to_owned(),
+        program: Program::Command(vec!["true".into()]),
+        working_directory: workspace.to_owned(),
+        workspace: workspace.to_owned(),
+        runtime: Vec::new(),
+        runtime_path: Vec::new(),
+        runtime_environment: Vec::new(),
+        timeout: None,
+        without_deadline: false,
+        backend: None,
+    }
+}
+
+pub(crate) fn grant(plan: CommandPlan) -> Grant {
+    let profiles = profiles();
+    authorize(plan, profiles.get("default").unwrap(), profiles.generation()).unwrap()
+}
+
+/// The beginning of a PNG image of that size, as far as anybody looks.
+pub(crate) fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\x0dIHDR".to_vec();
+    bytes.extend(width.to_be_bytes());
+    bytes.extend(height.to_be_bytes());
+    bytes.extend([8, 6, 0, 0, 0, 1, 2, 3, 4]);
+    bytes
+}
