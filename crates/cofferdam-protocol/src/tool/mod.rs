@@ -142,16 +142,32 @@ impl ToolCall {
         })?;
         match canonical {
             "python_coding_tool.execute" => {
-                let call: PythonExecute = checked(arguments)?;
-                execute::check(&call.code, call.timeout, call.input_text.as_deref())?;
-                Ok(Self::Python(call))
+                let call = Self::Python(checked(arguments)?);
+                call.check().map(|()| call)
             }
             "bash_coding_tool.execute" => {
-                let call: BashExecute = checked(arguments)?;
-                execute::check(&call.code, call.timeout, call.input_text.as_deref())?;
-                Ok(Self::Bash(call))
+                let call = Self::Bash(checked(arguments)?);
+                call.check().map(|()| call)
             }
             _ => Ok(Self::Attribute(checked(arguments)?)),
+        }
+    }
+
+    /// Checks the bounds that the types cannot say.
+    ///
+    /// [`parse`](Self::parse) does so; whoever gets a call from another process does it again.
+    ///
+    /// # Errors
+    /// `invalid_arguments` with a message that names the argument and the bound.
+    pub fn check(&self) -> Result<(), Failure> {
+        match self {
+            Self::Python(call) => {
+                execute::check(&call.code, call.timeout, call.input_text.as_deref())
+            }
+            Self::Bash(call) => {
+                execute::check(&call.code, call.timeout, call.input_text.as_deref())
+            }
+            Self::Attribute(_) => Ok(()),
         }
     }
 
