@@ -1,0 +1,74 @@
+//! Carrying out: one file per command.
+
+mod call;
+mod ending;
+mod gateway;
+mod run;
+mod tools;
+mod worker;
+
+use std::io;
+
+use tokio::runtime::{Builder, Runtime};
+
+pub(crate) use gateway::GatewayProcessError;
+pub(crate) use worker::WorkerProcessError;
+
+use crate::{
+    cli::{self, Cli, Command},
+    config::Config,
+    error::CommandError,
+    exit::Exit,
+    output, settings, supervisor,
+};
+
+/// Carries a command out.
+///
+/// # Errors
+/// [`CommandError`] when it could not be.
+pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
+    let Cli { global, command } = cli;
+    let config = || settings::configuration(global.config.as_deref());
+    match command {
+        Command::Run(arguments) => {
+            let run = arguments.resolve(&noted(config()?))?;
+            run::run(run, global.verbosity())
+        }
+        Command::Call(arguments) => call::call(arguments.resolve(&noted(config()?))?),
+        Command::Tools(arguments) => {
+            noted(config()?);
+            tools::tools(arguments)
+        }
+        Command::Stdio(arguments) => {
+            Ok(supervisor::supervise(arguments.resolve(&global, &noted(config()?))?)?)
+        }
+        Command::Serve(arguments) => {
+            Ok(supervisor::supervise(arguments.resolve(&global, &noted(config()?))?)?)
+        }
+        // Their supervisor has noted it already.
+        Command::Worker(arguments) => worker::work(arguments.resolve(&config()?)?),
+        Command::Mcp(arguments) => Ok(gateway::translate(arguments.resolve()?)?),
+        Command::Completions { shell } => completions(shell),
+    }
+}
+
+/// Says what the configuration asks for and nothing enforces yet: silence would be a promise.
+fn noted(config: Config) -> Config {
+    let not_armed = config.not_armed();
+    if !not_armed.is_empty() {
+        tracing::warn!(keys = not_armed.join(", "), "configured, and not enforced yet");
+    }
+    config
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<Exit, CommandError> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut cli::definition(), "cofferdam", &mut script);
+    output::result(&String::from_utf8_lossy(&script)).map_err(CommandError::Output)?;
+    Ok(Exit::Success)
+}
+
+/// The event loop of one process: one thread, which is also the one that starts children.
+fn event_loop() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}

@@ -1,0 +1,117 @@
+//! From the configuration and the command line to what an executor is told.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use cofferdam_worker::WorkerSettings;
+
+use crate::{
+    cli::UsageError,
+    config::{Config, Mode},
+    error::CommandError,
+    supervisor::WORKER_TOKEN,
+};
+
+/// What a person chose on the command line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// `-p`
+    pub(crate) profile: Option<String>,
+    /// `-b`
+    pub(crate) backend: Option<String>,
+    /// `-w`
+    pub(crate) workspace: Option<PathBuf>,
+}
+
+/// Where the workspace is when nobody chose one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DefaultWorkspace {
+    /// The current directory: a command is about where the person is.
+    Here,
+    /// `workspace.root` of the configuration: a server is about what it is configured for.
+    Configured,
+}
+
+/// What an executor in this process is told.
+///
+/// # Errors
+/// [`CommandError`] when the current directory is needed and is gone, and when the profiles cannot
+/// be used.
+pub(crate) fn executor(
+    choice: Choice,
+    default: DefaultWorkspace,
+    config: &Config,
+) -> Result<WorkerSettings, CommandError> {
+    let configured = match default {
+        DefaultWorkspace::Here => None,
+        DefaultWorkspace::Configured => Some(config.workspace.root.clone()),
+    };
+    let workspace = match choice.workspace.or(configured) {
+        Some(workspace) => workspace,
+        None => current_directory()?,
+    };
+    let execution = &config.execution;
+    Ok(WorkerSettings {
+        workspace,
+        default_profile: execution.default_profile.clone(),
+        profiles: config.profiles()?,
+        serial: execution.mode == Mode::Serial,
+        max_running: execution.max_running as usize,
+        max_queued: execution.max_queued as usize,
+        // The secret of the endpoint is the server's own: no profile can pass it on.
+        environment: env::vars_os().filter(|(name, _)| name != WORKER_TOKEN).collect(),
+        homes: homes(),
+        session_profile: choice.profile,
+        backend: choice.backend,
+    })
+}
+
+/// The configuration that holds for this process.
+///
+/// # Errors
+/// [`CommandError`] when it cannot be used.
+pub(crate) fn configuration(named: Option<&Path>) -> Result<Config, CommandError> {
+    let environment = env::vars_os().collect();
+    Ok(Config::load(named, &environment, &current_directory()?)?)
+}
+
+fn current_directory() -> Result<PathBuf, UsageError> {
+    env::current_dir().map_err(UsageError::CurrentDirectory)
+}
+
+/// The home directories of the people of this machine: folders full of secrets and settings, which
+/// must not become a workspace as a whole.
+fn homes() -> Vec<PathBuf> {
+    let own = env::var_os("HOME").map(PathBuf::from);
+    let table = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_people = table.lines().filter_map(home_of_a_person);
+    own.into_iter().chain(of_people).filter(|home| home.is_absolute()).collect()
+}
+
+/// The home directory in a line of passwd(5), if it is a person's or root's. Service users have
+/// system directories there, which are looked after elsewhere.
+fn home_of_a_person(line: &str) -> Option<PathBuf> {
+    /// Where people's user ids begin and end, see login.defs(5).
+    const PEOPLE: std::ops::RangeInclusive<u32> = 1000..=60_000;
+    let mut fields = line.split(':').skip(2);
+    let user: u32 = fields.next()?.parse().ok()?;
+    let home = PathBuf::from(fields.nth(2)?);
+    ((user == 0 || PEOPLE.contains(&user)) && home != Path::new("/")).then_some(home)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn homes_are_those_of_people_and_root() {
+        let home = |line| home_of_a_person(line);
+        assert_eq!(home("root:x:0:0:root:/root:/bin/bash"), Some("/root".into()));
+        assert_eq!(home("ada:x:1000:1000:Ada,,,:/home/ada:/bin/sh"), Some("/home/ada".into()));
+        assert_eq!(home("bin:x:2:2:bin:/bin:/usr/sbin/nologin"), None);
+        assert_eq!(home("nobody:x:65534:65534:nobody:/nonexistent:/bin/false"), None);
+        assert_eq!(home("broken"), None);
+    }
+}
