@@ -33,10 +33,9 @@ class Inspector:
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         """Runs one method and waits for its end."""
         command = [str(harness.NODE), str(harness.NODE_MODULES / ".bin" / "mcp-inspector"), "--cli"]
-        # Its catalogue, its secrets and its home are kept in the test's folder, or off altogether.
+        # What it keeps, it keeps in the test's folder.
         environment = harness.server_environment() | {
             "HOME": str(self.folder),
-            "MCP_CATALOG_PATH": str(self.folder / "catalogue.json"),
             "MCP_INSPECTOR_SECRET_STORE": "memory",
         }
         return subprocess.run(

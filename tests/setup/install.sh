@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154 # run.sh sets `here` and `environments`
 # Installs what the tests need; sourced by tests/run.sh.
 #
 # System packages only where a command is missing, Python and Node environments below
