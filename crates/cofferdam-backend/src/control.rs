@@ -66,10 +66,7 @@ impl Control {
     }
 }
 
-fn receive(
-    socket: impl AsFd,
-    message: &mut [u8],
-) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
+fn receive(socket: impl AsFd, message: &mut [u8]) -> rustix::io::Result<(usize, Option<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut parts = [io::IoSliceMut::new(message)];

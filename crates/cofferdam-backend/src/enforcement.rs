@@ -69,13 +69,14 @@ pub(crate) fn report(
     let profile = grant.profile();
     let mut not_armed: Vec<String> = Vec::new();
     let mut files = FILES.strength(armed);
+    let carved = armed.contains(&Layer::CarveOuts);
     let carve_outs = [
-        ("filesystem.deny", profile.filesystem.deny.is_empty()),
-        ("filesystem.protect", profile.filesystem.protect.is_empty()),
+        ("filesystem.deny", carved || profile.filesystem.deny.is_empty()),
+        ("filesystem.protect", carved || profile.filesystem.protect.is_empty()),
         ("filesystem.write", profile.filesystem.write.is_empty()),
     ];
-    for (key, empty) in carve_outs {
-        if !empty {
+    for (key, held) in carve_outs {
+        if !held {
             not_armed.push(key.to_owned());
             files = files.min(Strength::Partial);
         }
@@ -106,6 +107,12 @@ pub(crate) fn report(
         },
         not_armed,
     }
+}
+
+/// The workspace could not be looked through after the run: what it left is not known.
+pub(crate) fn carve_outs_not_settled(report: &mut EnforcementReport) {
+    report.not_armed.push("filesystem.quarantine".to_owned());
+    report.enforcement.files = report.enforcement.files.min(Strength::Partial);
 }
 
 /// What a backend that arms every layer would report.

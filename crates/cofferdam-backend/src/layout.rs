@@ -154,10 +154,8 @@ fn read_only(path: &Path) -> Option<Entry> {
 
 /// The few files that programs look for and that must not be the machine's own.
 fn system_files(InnerIds { user, group }: InnerIds) -> Vec<File> {
-    let text = |path: &str, content: String| File {
-        path: path.into(),
-        content: content.into_bytes(),
-    };
+    let text =
+        |path: &str, content: String| File { path: path.into(), content: content.into_bytes() };
     vec![
         text(
             "/etc/passwd",
@@ -167,16 +165,10 @@ fn system_files(InnerIds { user, group }: InnerIds) -> Vec<File> {
                  nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
             ),
         ),
-        text(
-            "/etc/group",
-            format!("root:x:0:\n{USER}:x:{group}:\nnogroup:x:65534:\n"),
-        ),
+        text("/etc/group", format!("root:x:0:\n{USER}:x:{group}:\nnogroup:x:65534:\n")),
         text("/etc/hosts", "127.0.0.1 localhost cofferdam\n::1 localhost\n".to_owned()),
         text("/etc/hostname", "cofferdam\n".to_owned()),
-        text(
-            "/etc/nsswitch.conf",
-            "passwd: files\ngroup: files\nhosts: files dns\n".to_owned(),
-        ),
+        text("/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n".to_owned()),
         text("/etc/resolv.conf", String::new()),
     ]
 }

@@ -8,6 +8,7 @@
 
 mod bubblewrap;
 mod capture;
+mod carve_outs;
 mod control;
 mod enforcement;
 mod environment;
@@ -18,10 +19,11 @@ pub mod io;
 mod layout;
 pub mod outcome;
 mod process;
+mod repositories;
 mod run;
+pub mod seccomp;
 mod spawner;
 mod streams;
-pub mod seccomp;
 pub mod sys;
 
 use std::{collections::BTreeMap, ffi::OsString, os::fd::OwnedFd, sync::Arc};
@@ -31,7 +33,8 @@ use cofferdam_policy::{BackendKind, Dimension, Grant, Strength};
 
 pub use io::{EndRequests, Input, RunIo, RunProgress, Terminal, WindowSize};
 pub use outcome::{
-    Captured, Ending, EnforcementReport, LimitHit, NotStarted, NotStartedKind, Outcome, Usage,
+    Captured, Ending, EnforcementReport, LimitHit, NotStarted, NotStartedKind, Outcome,
+    Quarantined, Usage,
 };
 
 /// What the backends take from the outside, once.
@@ -126,12 +129,11 @@ impl Backends {
     /// # Errors
     /// [`BackendError`] when not even one backend could ever be used.
     pub fn new(settings: BackendSettings) -> Result<Self, BackendError> {
-        let filters = seccomp::programs(seccomp::FilterOptions::default())
-            .map_err(BackendError::Filter)?;
+        let filters =
+            seccomp::programs(seccomp::FilterOptions::default()).map_err(BackendError::Filter)?;
         let spawner = spawner::Spawner::start().map_err(BackendError::Spawner)?;
         let init = init_program::descriptor().map_err(BackendError::Init)?;
-        let identities =
-            identity::Identities::prepare(&init).map_err(BackendError::Identity)?;
+        let identities = identity::Identities::prepare(&init).map_err(BackendError::Identity)?;
         let inner = Inner { settings, spawner, identities, init, filters };
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -187,20 +189,20 @@ impl Backends {
             }
             // The streams are used up by the first start; the next backend would need its own. Only
             // one is built, so there is no next.
-            return run::in_bubblewrap(&shared, &found, grant, workspace, io, &ends)
-                .await
-                .map_err(|unusable| SelectError::Unavailable {
+            return run::in_bubblewrap(&shared, &found, grant, workspace, io, &ends).await.map_err(
+                |unusable| SelectError::Unavailable {
                     profile: profile.name.clone(),
                     causes: unusable.to_string(),
                     hint: unusable.hint(),
-                });
+                },
+            );
         }
         Err(SelectError::Unavailable {
             profile: profile.name.clone(),
             causes: causes.join("; "),
-            hint: hints.pop().unwrap_or_else(|| {
-                "use a profile whose `backends` list `bubblewrap`".to_owned()
-            }),
+            hint: hints
+                .pop()
+                .unwrap_or_else(|| "use a profile whose `backends` list `bubblewrap`".to_owned()),
         })
     }
 }

@@ -3,7 +3,7 @@
 //! Facts only, from the kernel and from our own counters; how they are shown to an agent is decided
 //! elsewhere.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use cofferdam_fs::Spill;
 use cofferdam_policy::{BackendKind, Enforcement};
@@ -27,6 +27,8 @@ pub struct Outcome {
     pub duration: Duration,
     /// Every limit that was reached on the way.
     pub limits_hit: Vec<LimitHit>,
+    /// What the run made against `protect` and `deny`, moved out of place.
+    pub quarantined: Vec<Quarantined>,
 }
 
 /// How a run ended. Always from the kernel or from our own clock, never from output.
@@ -113,4 +115,15 @@ pub struct LimitHit {
     pub limit: &'static str,
     /// Its value, in the unit of the profile's key.
     pub value: u64,
+}
+
+/// An entry that a run made although a rule forbids it, and that no mount could foresee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Where it was, relative to the workspace.
+    pub path: PathBuf,
+    /// The glob that it matches.
+    pub rule: String,
+    /// Where it is kept, relative to the workspace; `None` when it could not be moved.
+    pub kept_as: Option<PathBuf>,
 }

@@ -13,9 +13,7 @@ use std::{
 };
 
 use cofferdam_fs::Workspace;
-use cofferdam_init::{
-    COMMAND_KILL, COMMAND_TERMINATE, Ended, Failed, Layer, Order, Record, order,
-};
+use cofferdam_init::{COMMAND_KILL, COMMAND_TERMINATE, Ended, Failed, Layer, Order, Record, order};
 use cofferdam_policy::{BackendKind, Grant, Program};
 use tokio::time::{Instant as Moment, sleep_until};
 
@@ -23,6 +21,7 @@ use crate::{
     BackendSettings, EndRequests, Ending, LimitHit, NotStarted, NotStartedKind, Outcome, RunIo,
     Usage,
     bubblewrap::{self, Bubblewrap, Launch, Unusable},
+    carve_outs::Guard,
     control::Control,
     enforcement, environment,
     identity::Identities,
@@ -84,8 +83,13 @@ pub(crate) async fn in_bubblewrap(
         }
     });
     let limits = &grant.profile().limits;
-    let prepared = (|| {
+    let (guard, carve) = match Guard::prepare(grant, workspace).await {
+        Ok(prepared) => prepared,
+        Err(error) => return Ok(not_built(grant, shared, started, &error)),
+    };
+    let prepared = (|| -> io::Result<_> {
         let order = Order {
+            carve,
             arguments: arguments(grant),
             environment: environment::build(
                 grant,
@@ -134,11 +138,16 @@ pub(crate) async fn in_bubblewrap(
     let watched = watch(&control, &mut process, &mut streams, limits.grace, deadline, ends).await;
     process.end_within(LEAVE_PATIENCE).await;
     let [stdout, stderr] = streams.finish().await;
+    let mut report = enforcement::report(grant, &watched.armed, shared.root_outside());
+    let quarantined = guard.settle().await.unwrap_or_else(|error| {
+        tracing::error!(%error, "looking for what a run left behind failed");
+        enforcement::carve_outs_not_settled(&mut report);
+        Vec::new()
+    });
 
     if watched.armed.is_empty() && watched.failed.is_none() && watched.ended_by_us.is_none() {
         return Err(bubblewrap::explain(&printed(diagnostics)));
     }
-    let root_outside = shared.root_outside();
     let mut limits_hit = Vec::new();
     if stdout.dropped_bytes > 0 || stderr.dropped_bytes > 0 {
         limits_hit.push(LimitHit { limit: "output", value: limits.output_kib });
@@ -149,12 +158,13 @@ pub(crate) async fn in_bubblewrap(
     Ok(Outcome {
         backend: BackendKind::Bubblewrap,
         ending: watched.ending(grant),
-        report: enforcement::report(grant, &watched.armed, root_outside),
+        report,
         usage: watched.ended.map(Usage::from).unwrap_or_default(),
         stdout,
         stderr,
         duration: started.elapsed(),
         limits_hit,
+        quarantined,
     })
 }
 
@@ -227,11 +237,11 @@ async fn watch(
                     Record::Failed(failed) => watched.failed = Some(failed),
                     Record::Ended(ended) => watched.ended = Some(ended),
                     Record::Terminal => {
-                        if let Some(master) = received.descriptor {
-                            if let Err(error) = streams.attach_terminal(master) {
-                                tracing::warn!(%error, "connecting the terminal failed");
-                                control.command(COMMAND_KILL);
-                            }
+                        let attached =
+                            received.descriptor.map(|master| streams.attach_terminal(master));
+                        if let Some(Err(error)) = attached {
+                            tracing::warn!(%error, "connecting the terminal failed");
+                            control.command(COMMAND_KILL);
                         }
                     }
                 }
@@ -292,11 +302,9 @@ fn not_started(failed: &Failed) -> NotStarted {
                     .to_owned(),
             ),
         ),
-        (Some(program), _) => (
-            NotStartedKind::NotExecutable,
-            format!("{program} cannot be executed{cause}"),
-            None,
-        ),
+        (Some(program), _) => {
+            (NotStartedKind::NotExecutable, format!("{program} cannot be executed{cause}"), None)
+        }
         (None, _) => (
             NotStartedKind::Sandbox,
             format!("the sandbox could not be finished: failed to {}{cause}", failed.step),
@@ -307,12 +315,21 @@ fn not_started(failed: &Failed) -> NotStarted {
 }
 
 /// The outcome when something of ours failed before anything was started.
-fn not_built(grant: &Grant, shared: &Shared<'_>, started: Instant, error: &io::Error) -> Outcome {
+fn not_built(
+    grant: &Grant,
+    shared: &Shared<'_>,
+    started: Instant,
+    error: &dyn std::error::Error,
+) -> Outcome {
+    let mut message = format!("the sandbox could not be prepared: {error}");
+    if let Some(source) = error.source() {
+        message.push_str(&format!(": {source}"));
+    }
     Outcome {
         backend: BackendKind::Bubblewrap,
         ending: Ending::NotStarted(NotStarted {
             kind: NotStartedKind::Sandbox,
-            message: format!("the sandbox could not be prepared: {error}"),
+            message,
             hint: None,
         }),
         stdout: Default::default(),
@@ -321,6 +338,7 @@ fn not_built(grant: &Grant, shared: &Shared<'_>, started: Instant, error: &io::E
         usage: Usage::default(),
         duration: started.elapsed(),
         limits_hit: Vec::new(),
+        quarantined: Vec::new(),
     }
 }
 

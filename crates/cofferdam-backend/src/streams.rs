@@ -7,12 +7,7 @@ use rustix::{
     fs::{Mode, OFlags},
     pipe::PipeFlags,
 };
-use tokio::{
-    io::AsyncWriteExt,
-    net::unix::pipe,
-    sync::watch,
-    task::JoinHandle,
-};
+use tokio::{io::AsyncWriteExt, net::unix::pipe, sync::watch, task::JoinHandle};
 
 use crate::{
     Captured, Input, RunIo, RunProgress, Terminal, WindowSize,
@@ -67,15 +62,24 @@ impl Streams {
         };
         let is_terminal = |stream: fn(&Terminal) -> bool| terminal.as_ref().is_some_and(stream);
         let (feeding, inner_input) = feed(input)?;
-        let (output, inner_output) =
-            drain("stdout", stdout, is_terminal(|t| t.stdout), &capture, progress.clone(), started)?;
+        let (output, inner_output) = drain(
+            "stdout",
+            stdout,
+            is_terminal(|t| t.stdout),
+            &capture,
+            progress.clone(),
+            started,
+        )?;
         let (error, inner_error) =
             drain("stderr", stderr, is_terminal(|t| t.stderr), &capture, progress, started)?;
         let streams = Self {
             input: feeding,
             outputs: [output, error],
-            terminal: terminal
-                .map(|Terminal { input, output, size, .. }| WaitingTerminal { input, output, size }),
+            terminal: terminal.map(|Terminal { input, output, size, .. }| WaitingTerminal {
+                input,
+                output,
+                size,
+            }),
             terminal_copies: Vec::new(),
             resizing: None,
         };
@@ -100,7 +104,8 @@ impl Streams {
                 let _ = rustix::termios::tcsetwinsize(&to_size, window);
             }
         }));
-        self.input = Some(Feeding::Live(Forward::start("terminal-in", input, master.try_clone()?)?));
+        self.input =
+            Some(Feeding::Live(Forward::start("terminal-in", input, master.try_clone()?)?));
         self.terminal_copies.push(Forward::start("terminal-out", master, output)?);
         Ok(())
     }

@@ -11,6 +11,7 @@
 
 mod beneath;
 mod placement;
+mod quarantine;
 mod shown;
 mod spill;
 mod walk;
@@ -18,6 +19,7 @@ mod workspace;
 
 pub use beneath::PathError;
 pub use placement::Forbidden;
+pub use quarantine::Fingerprint;
 pub use spill::Spill;
 pub use walk::{Descend, EntryKind, WalkEntry, WalkLimits, Walked};
 pub use workspace::{Workspace, WorkspaceError};

@@ -120,7 +120,7 @@ impl Workspace {
 
     /// Opens the folder, making what is missing, without following any link. `mode` is that of the
     /// last component.
-    fn make_folder(&self, folder: &Path, mode: Mode) -> io::Result<OwnedFd> {
+    pub(crate) fn make_folder(&self, folder: &Path, mode: Mode) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let mut current = open_at(self.directory(), Path::new("."), flags, resolve)?;
@@ -201,7 +201,7 @@ fn prune(folder: &OwnedFd, newest: &str) {
 }
 
 /// A text that another process does not know beforehand.
-fn unpredictable() -> String {
+pub(crate) fn unpredictable() -> String {
     use std::hash::{BuildHasher, RandomState};
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     // Every RandomState is keyed from the system's random numbers.

@@ -18,7 +18,7 @@ use rustix::{
     mount::{MountFlags, MoveMountFlags},
 };
 
-use crate::{During, Stop, socket, sys};
+use crate::{During, Stop, carve, socket, sys};
 
 /// Reads the order from its anonymous file.
 pub(crate) fn read_order(descriptor: OwnedFd) -> Result<Order, Stop> {
@@ -40,6 +40,8 @@ pub(crate) fn finish(control: &OwnedFd, order: &Order) -> Result<(), Stop> {
     for file in &order.files {
         write(Path::new(&file.path), &file.content)?;
     }
+    carve::carve(&order.carve)?;
+    socket::send(control, &Record::Armed(Layer::CarveOuts));
     let user = Uid::from_raw(order.identity.outer_user);
     let group = Gid::from_raw(order.identity.outer_group);
     for path in &order.owned {

@@ -9,7 +9,7 @@
 pub mod order;
 pub mod report;
 
-pub use order::{DecodeError, File, Identity, Mount, Order};
+pub use order::{Carve, CarveKind, DecodeError, File, Identity, Mount, Order};
 pub use report::{Ended, Failed, Layer, Record};
 
 /// Descriptor of the socket to the launcher, a `SOCK_SEQPACKET`: one record per message.

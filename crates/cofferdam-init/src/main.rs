@@ -5,6 +5,7 @@
 //! everything and reports. It decides nothing: what to do is in the order, and any step that fails
 //! ends the sandbox before the command starts.
 
+mod carve;
 mod child;
 mod files;
 mod hold;

@@ -28,6 +28,8 @@ pub struct Order {
     pub attach: Vec<Mount>,
     /// Mounts that must be what the launcher opened.
     pub expect: Vec<Mount>,
+    /// Places inside granted folders to fix or to take away, folders before what is in them.
+    pub carve: Vec<Carve>,
     /// Filter programs, in the order of installation: arrays of `sock_filter`.
     pub filters: Vec<Vec<u8>>,
     /// Most open descriptors per process; 0 leaves the limit alone.
@@ -73,6 +75,38 @@ pub struct Mount {
     pub device: u64,
     /// Inode of what must be there.
     pub inode: u64,
+}
+
+/// A place inside a granted folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carve {
+    /// What is done with it.
+    pub kind: CarveKind,
+    /// Absolute path of the granted folder inside.
+    pub root: OsString,
+    /// The place, relative to it.
+    pub path: OsString,
+    /// Device of what must be there.
+    pub device: u64,
+    /// Inode of what must be there.
+    pub inode: u64,
+}
+
+/// What is done with a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarveKind {
+    /// A folder that must keep its name: it can be used as before, but neither moved nor removed.
+    Pin,
+    /// Can be read, not changed, moved or removed.
+    Protect,
+    /// A file that can be neither read nor changed.
+    DenyFile,
+    /// A folder that can be neither read nor changed.
+    DenyFolder,
+}
+
+impl CarveKind {
+    const ALL: [Self; 4] = [Self::Pin, Self::Protect, Self::DenyFile, Self::DenyFolder];
 }
 
 /// A terminal to give to the command.
@@ -132,6 +166,10 @@ impl Order {
                 put(&mut out, key, &[&facts, mount.path.as_bytes()]);
             }
         }
+        for Carve { kind, root, path, device, inode } in &self.carve {
+            let facts = numbers(&[*kind as u64, *device, *inode]);
+            put(&mut out, b'c', &[&facts, root.as_bytes(), b"\0", path.as_bytes()]);
+        }
         for filter in &self.filters {
             put(&mut out, b's', &[filter]);
         }
@@ -180,9 +218,15 @@ impl Order {
                 };
             }
             b'f' => {
-                let end = value.iter().position(|byte| *byte == 0).ok_or(malformed("a path"))?;
-                let (path, content) = value.split_at(end);
-                self.files.push(File { path: text(path), content: content[1..].to_vec() });
+                let (path, content) = split_at_nul(value)?;
+                self.files.push(File { path: text(path), content: content.to_vec() });
+            }
+            b'c' => {
+                let ([kind, device, inode], paths) = take_numbers(value)?;
+                let mut kinds = CarveKind::ALL.into_iter();
+                let kind = kinds.find(|known| *known as u64 == kind).ok_or(malformed("a kind"))?;
+                let (root, path) = split_at_nul(paths)?;
+                self.carve.push(Carve { kind, root: text(root), path: text(path), device, inode });
             }
             b'o' => self.owned.push(text(value)),
             b'm' | b'x' => {
@@ -236,6 +280,11 @@ fn put(out: &mut Vec<u8>, key: u8, parts: &[&[u8]]) {
     }
 }
 
+fn split_at_nul(value: &[u8]) -> Result<(&[u8], &[u8]), DecodeError> {
+    let end = value.iter().position(|byte| *byte == 0).ok_or(malformed("a path"))?;
+    Ok((&value[..end], &value[end + 1..]))
+}
+
 fn numbers(values: &[u64]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
@@ -264,6 +313,13 @@ mod tests {
             owned: vec!["/home/sandbox".into()],
             attach: vec![Mount { path: "/w".into(), descriptor: 16, device: 1, inode: 2 }],
             expect: vec![Mount { path: "/w".into(), descriptor: 0, device: 3, inode: u64::MAX }],
+            carve: vec![Carve {
+                kind: CarveKind::DenyFolder,
+                root: "/w".into(),
+                path: "a/.ssh".into(),
+                device: 5,
+                inode: 6,
+            }],
             filters: vec![vec![1, 2, 3], vec![]],
             open_files: 512,
             file_size: 1 << 40,

@@ -71,6 +71,8 @@ layers! {
     CgroupNamespace = "cgroup_namespace",
     /// Every granted directory is the one the launcher opened.
     MountsVerified = "mounts_verified",
+    /// Every carve-out of the order is in place.
+    CarveOuts = "carve_outs",
     /// The root of the sandbox cannot be written.
     ReadOnlyRoot = "read_only_root",
     /// No further user namespace can be made.

@@ -5,7 +5,7 @@ use std::{
     ffi::{CString, OsStr},
     io,
     os::{
-        fd::{FromRawFd, OwnedFd, RawFd},
+        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::ffi::OsStrExt,
     },
 };
@@ -176,4 +176,27 @@ pub(crate) fn execute(path: &OsStr, arguments: &[CString], environment: &[CStrin
     // lives through the call.
     unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// Makes a detached mount read-only. See mount_setattr(2).
+pub(crate) fn make_mount_read_only(mount: &OwnedFd) -> io::Result<()> {
+    let request = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID | libc::MOUNT_ATTR_NODEV,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    // SAFETY: the path is a NUL-terminated empty string; `request` lives through the call and has
+    // exactly the size that is passed; the kernel only reads both.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            mount.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH | libc::AT_RECURSIVE,
+            &raw const request,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

@@ -126,19 +126,14 @@ impl Bubblewrap {
         let Layout { entries, files, owned } =
             layout::plan(grant, identities.inner(), root.is_some());
         let (device, inode) = workspace.identity();
-        let mut mount = cofferdam_init::Mount {
-            path: workspace.path().into(),
-            descriptor: 0,
-            device,
-            inode,
-        };
+        let mut mount =
+            cofferdam_init::Mount { path: workspace.path().into(), descriptor: 0, device, inode };
         if let Some(root) = root {
             let read_only = grant.profile().filesystem.workspace == Access::Read;
             let attached = root.mount(workspace, read_only, init)?;
             mount.descriptor = FIRST_MOUNT_FD;
             mappings.push(FdMapping { parent_fd: attached, child_fd: FIRST_MOUNT_FD });
-            mappings
-                .push(FdMapping { parent_fd: root.sandbox()?, child_fd: USER_NAMESPACE_FD });
+            mappings.push(FdMapping { parent_fd: root.sandbox()?, child_fd: USER_NAMESPACE_FD });
             order.attach.push(mount);
         } else {
             order.expect.push(mount);

@@ -32,9 +32,8 @@ fn every_name_and_every_number_is_known_once() {
 fn the_columns_of_the_list_are_aligned() {
     let lines = include_str!("../syscalls.list").lines();
     for line in lines.filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let starts_word = |column: usize| {
-            line.as_bytes()[column - 1] == b' ' && line.as_bytes()[column] != b' '
-        };
+        let starts_word =
+            |column: usize| line.as_bytes()[column - 1] == b' ' && line.as_bytes()[column] != b' ';
         assert!(starts_word(25) && starts_word(42), "{line}");
     }
 }
@@ -49,9 +48,8 @@ fn conditions_are_read_as_written() {
     )
     .unwrap();
     let decisions: Vec<_> = entries.into_iter().map(|entry| entry.decision).collect();
-    let when = |refusal, argument, test| {
-        Decision::RefuseWhen(refusal, Condition { argument, test })
-    };
+    let when =
+        |refusal, argument, test| Decision::RefuseWhen(refusal, Condition { argument, test });
     assert_eq!(
         decisions,
         [

@@ -8,8 +8,7 @@ const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 const AUDIT_ARCH_AARCH64: u32 = 0xc000_00b7;
 const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 const AUDIT_ARCH_ARM: u32 = 0x4000_0028;
-const HERE: u32 =
-    if cfg!(target_arch = "x86_64") { AUDIT_ARCH_X86_64 } else { AUDIT_ARCH_AARCH64 };
+const HERE: u32 = if cfg!(target_arch = "x86_64") { AUDIT_ARCH_X86_64 } else { AUDIT_ARCH_AARCH64 };
 const X32_BIT: u32 = 0x4000_0000;
 
 const NOT_PERMITTED: Verdict = Verdict::Fails(libc::EPERM);
@@ -69,15 +68,57 @@ fn the_kernel_takes_every_program_by_its_size() {
 fn what_gives_power_over_others_or_the_kernel_is_refused_whatever_its_arguments() {
     let filters = Filters::shipped();
     for name in [
-        "ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd", "kcmp", "bpf",
-        "perf_event_open", "keyctl", "add_key", "request_key", "userfaultfd", "kexec_load",
-        "kexec_file_load", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig",
-        "fsmount", "fspick", "open_tree", "open_tree_attr", "move_mount", "mount_setattr",
-        "open_by_handle_at", "name_to_handle_at", "init_module", "finit_module", "delete_module",
-        "swapon", "swapoff", "reboot", "settimeofday", "clock_settime", "adjtimex",
-        "clock_adjtime", "acct", "quotactl", "quotactl_fd", "lookup_dcookie", "syslog",
-        "sethostname", "setdomainname", "vhangup", "fanotify_init", "fanotify_mark", "move_pages",
-        "migrate_pages", "unshare", "setns",
+        "ptrace",
+        "process_vm_readv",
+        "process_vm_writev",
+        "pidfd_getfd",
+        "kcmp",
+        "bpf",
+        "perf_event_open",
+        "keyctl",
+        "add_key",
+        "request_key",
+        "userfaultfd",
+        "kexec_load",
+        "kexec_file_load",
+        "mount",
+        "umount2",
+        "pivot_root",
+        "chroot",
+        "fsopen",
+        "fsconfig",
+        "fsmount",
+        "fspick",
+        "open_tree",
+        "open_tree_attr",
+        "move_mount",
+        "mount_setattr",
+        "open_by_handle_at",
+        "name_to_handle_at",
+        "init_module",
+        "finit_module",
+        "delete_module",
+        "swapon",
+        "swapoff",
+        "reboot",
+        "settimeofday",
+        "clock_settime",
+        "adjtimex",
+        "clock_adjtime",
+        "acct",
+        "quotactl",
+        "quotactl_fd",
+        "lookup_dcookie",
+        "syslog",
+        "sethostname",
+        "setdomainname",
+        "vhangup",
+        "fanotify_init",
+        "fanotify_mark",
+        "move_pages",
+        "migrate_pages",
+        "unshare",
+        "setns",
     ] {
         for arguments in arguments_of_all_kinds() {
             assert_eq!(filters.of(name, arguments), NOT_PERMITTED, "{name}");
@@ -94,9 +135,19 @@ fn what_gives_power_over_others_or_the_kernel_is_refused_whatever_its_arguments(
 fn what_has_a_fallback_is_answered_as_an_older_kernel_would() {
     let filters = Filters::shipped();
     for name in [
-        "clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "process_madvise",
-        "process_mrelease", "memfd_secret", "statmount", "listmount", "nfsservctl",
-        "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules",
+        "clone3",
+        "io_uring_setup",
+        "io_uring_enter",
+        "io_uring_register",
+        "process_madvise",
+        "process_mrelease",
+        "memfd_secret",
+        "statmount",
+        "listmount",
+        "nfsservctl",
+        "lsm_get_self_attr",
+        "lsm_set_self_attr",
+        "lsm_list_modules",
     ] {
         for arguments in arguments_of_all_kinds() {
             assert_eq!(filters.of(name, arguments), NOT_IMPLEMENTED, "{name}");
@@ -108,10 +159,33 @@ fn what_has_a_fallback_is_answered_as_an_older_kernel_would() {
 fn what_programs_live_on_is_allowed() {
     let filters = Filters::shipped();
     for name in [
-        "read", "write", "openat", "close", "mmap", "munmap", "brk", "execve", "exit_group",
-        "wait4", "futex", "rt_sigreturn", "clone", "pipe2", "connect", "renameat", "prctl",
-        "seccomp", "landlock_restrict_self", "capset", "setuid", "prlimit64", "pidfd_open",
-        "set_mempolicy", "mbind", "memfd_create", "restart_syscall",
+        "read",
+        "write",
+        "openat",
+        "close",
+        "mmap",
+        "munmap",
+        "brk",
+        "execve",
+        "exit_group",
+        "wait4",
+        "futex",
+        "rt_sigreturn",
+        "clone",
+        "pipe2",
+        "connect",
+        "renameat",
+        "prctl",
+        "seccomp",
+        "landlock_restrict_self",
+        "capset",
+        "setuid",
+        "prlimit64",
+        "pidfd_open",
+        "set_mempolicy",
+        "mbind",
+        "memfd_create",
+        "restart_syscall",
     ] {
         for arguments in [[0; 6], [1; 6]] {
             assert_eq!(filters.of(name, arguments), Verdict::Allowed, "{name}");

@@ -1,0 +1,203 @@
+//! Carve-outs around one run: what mounts can fix before it, and what is moved out of place after.
+//!
+//! Before: the workspace is looked through, and every match is protected or denied by a mount, with
+//! the folders above it pinned, so that they cannot be renamed from under it. After: whatever
+//! matches and was not there before is quarantined, since no mount could foresee its name. Nothing
+//! is ever created for a rule, so nothing of the kind can be left behind.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    path::{Path, PathBuf},
+};
+
+use cofferdam_fs::{Descend, EntryKind, Fingerprint, WalkLimits, Workspace};
+use cofferdam_init::{Carve, CarveKind};
+use cofferdam_policy::{
+    CarveOut, CarveOuts, Grant,
+    carve_outs::{GlobError, QUARANTINE},
+};
+
+use crate::outcome::Quarantined;
+
+/// How far the workspace is looked through. What lies deeper is denied as a whole.
+const WALK: WalkLimits = WalkLimits { depth: 128, entries: 2_000_000 };
+
+/// The most entries that are quarantined one by one after a run; what is left is reported.
+const MOST_QUARANTINED: usize = 1000;
+
+/// What was found before a run.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// Every match, and everything below matching folders is with its folder.
+    found: BTreeMap<PathBuf, Fingerprint>,
+    /// Symbolic links among them, which no mount can fix.
+    links: Vec<PathBuf>,
+}
+
+/// The rules could not be put in place.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CarveOutError {
+    /// A glob does not compile.
+    #[error("the rules could not be made ready")]
+    Globs(#[source] GlobError),
+    /// The walk failed.
+    #[error("the workspace could not be looked through for `protect` and `deny`")]
+    Walk(#[source] io::Error),
+    /// There are too many entries to look at.
+    #[error("the workspace has more than {} entries, too many to enforce `protect` and `deny`", WALK.entries)]
+    TooMany,
+    /// A match is a symbolic link.
+    #[error(
+        "`{0}` matches `protect` or `deny` and is a symbolic link, which cannot be held in place"
+    )]
+    Link(String),
+}
+
+/// The carve-outs of one run.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    rules: CarveOuts,
+    workspace: Workspace,
+    before: Before,
+}
+
+impl Guard {
+    /// Looks the workspace through; gives what has to be mounted.
+    pub(crate) async fn prepare(
+        grant: &Grant,
+        workspace: &Workspace,
+    ) -> Result<(Self, Vec<Carve>), CarveOutError> {
+        let rules = CarveOuts::new(&grant.profile().filesystem).map_err(CarveOutError::Globs)?;
+        let workspace = workspace.clone();
+        if rules.is_empty() {
+            return Ok((Self { rules, workspace, before: Before::default() }, Vec::new()));
+        }
+        // Disks block; the runtime's threads must not.
+        on_a_blocking_thread(move || {
+            let (before, carves) = before(&rules, &workspace)?;
+            Ok((Self { rules, workspace, before }, carves))
+        })
+        .await
+    }
+
+    /// Looks the workspace through again and moves out of place what was not there before.
+    ///
+    /// # Errors
+    /// When the workspace cannot be looked through; then nothing is known of what the run left.
+    pub(crate) async fn settle(self) -> io::Result<Vec<Quarantined>> {
+        if self.rules.is_empty() {
+            return Ok(Vec::new());
+        }
+        on_a_blocking_thread(move || after(&self.rules, &self.workspace, &self.before)).await
+    }
+}
+
+async fn on_a_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn before(rules: &CarveOuts, workspace: &Workspace) -> Result<(Before, Vec<Carve>), CarveOutError> {
+    let mut before = Before::default();
+    let mut kinds: BTreeMap<PathBuf, CarveKind> = BTreeMap::new();
+    let walked = workspace
+        .walk(WALK, |entry| {
+            let Some(kind) = decide(rules, entry.path, entry.kind) else { return Descend::Into };
+            if entry.kind == EntryKind::Link {
+                before.links.push(entry.path.to_owned());
+            } else {
+                kinds.insert(entry.path.to_owned(), kind);
+            }
+            // Below a denied folder nothing is reachable; below a protected one, something may be
+            // denied.
+            if kind == CarveKind::Protect { Descend::Into } else { Descend::Past }
+        })
+        .map_err(CarveOutError::Walk)?;
+    if !walked.complete {
+        return Err(CarveOutError::TooMany);
+    }
+    if let Some(link) = before.links.first() {
+        return Err(CarveOutError::Link(link.display().to_string()));
+    }
+    kinds.extend(walked.opaque.into_iter().map(|path| (path, CarveKind::DenyFolder)));
+    if workspace.fingerprint(Path::new(QUARANTINE)).is_ok() {
+        kinds.insert(QUARANTINE.into(), CarveKind::DenyFolder);
+    }
+
+    let pins: BTreeSet<PathBuf> = kinds
+        .keys()
+        .flat_map(|path| path.ancestors().skip(1))
+        .filter(|path| !path.as_os_str().is_empty() && !kinds.contains_key(*path))
+        .map(Path::to_owned)
+        .collect();
+    kinds.extend(pins.into_iter().map(|path| (path, CarveKind::Pin)));
+
+    let mut carves = Vec::with_capacity(kinds.len());
+    // Sorted by path, so a folder comes before what is in it.
+    for (path, kind) in kinds {
+        let found = workspace.fingerprint(&path).map_err(CarveOutError::Walk)?;
+        carves.push(Carve {
+            kind,
+            root: workspace.path().into(),
+            path: path.clone().into(),
+            device: found.device,
+            inode: found.inode,
+        });
+        if kind != CarveKind::Pin {
+            before.found.insert(path, found);
+        }
+    }
+    Ok((before, carves))
+}
+
+fn after(
+    rules: &CarveOuts,
+    workspace: &Workspace,
+    before: &Before,
+) -> io::Result<Vec<Quarantined>> {
+    let mut appeared = Vec::new();
+    workspace.walk(WALK, |entry| {
+        if entry.path == Path::new(QUARANTINE) && before.found.contains_key(entry.path) {
+            return Descend::Past;
+        }
+        let Some((kind, glob)) = rules.matching(entry.path) else { return Descend::Into };
+        let known = before.found.get(entry.path);
+        let same = known.is_some_and(|known| {
+            entry.identity().is_ok_and(|found| found == (known.device, known.inode))
+        });
+        if same {
+            // Still what was mounted over: nothing in it can have changed but by others.
+            return if kind == CarveOut::Protect { Descend::Into } else { Descend::Past };
+        }
+        if appeared.len() < MOST_QUARANTINED {
+            appeared.push((entry.path.to_owned(), glob.to_owned()));
+        }
+        Descend::Past
+    })?;
+    let allowed = |path: &Path| {
+        rules.allow_new_repositories() && crate::repositories::is_plain(workspace, path)
+    };
+    let mut quarantined = Vec::new();
+    for (path, rule) in appeared.into_iter().filter(|(path, _)| !allowed(path)) {
+        match workspace.quarantine(&path) {
+            Ok(kept_as) => quarantined.push(Quarantined { path, rule, kept_as: Some(kept_as) }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "quarantine failed");
+                quarantined.push(Quarantined { path, rule, kept_as: None });
+            }
+        }
+    }
+    Ok(quarantined)
+}
+
+fn decide(rules: &CarveOuts, path: &Path, kind: EntryKind) -> Option<CarveKind> {
+    match (rules.matching(path)?.0, kind) {
+        (CarveOut::Protect, _) => Some(CarveKind::Protect),
+        (CarveOut::Deny, EntryKind::Directory) => Some(CarveKind::DenyFolder),
+        (CarveOut::Deny, _) => Some(CarveKind::DenyFile),
+    }
+}
