@@ -50,6 +50,32 @@ pub fn read<R: DeserializeOwned>(text: &str, schema: &Value) -> Result<(R, Lines
     Ok((raw, lines))
 }
 
+/// Reads one value of `R` from the environment variable `name`; `path` are the keys that lead to it.
+///
+/// Where the schema has text, the value is that text as it stands; elsewhere it is written as in
+/// TOML: `8050`, `true`, `["a", "b"]`.
+///
+/// # Errors
+/// [`DocumentError`] as from [`read`], with the variable in the place of the line.
+pub fn read_variable<R: DeserializeOwned>(
+    name: &str,
+    path: &[&str],
+    value: &str,
+    schema: &Value,
+) -> Result<R, DocumentError> {
+    let node = path.iter().try_fold(Node::root(schema), |node, key| node.key(key));
+    let literal = match node.map(Node::kind) {
+        Some(Kind::Text | Kind::OneOf(_)) | None => None,
+        // Parsed alone and written anew, so that no value can bring keys of its own.
+        Some(_) => value.trim().parse::<toml::Value>().ok(),
+    };
+    let literal = literal.unwrap_or_else(|| toml::Value::from(value));
+    let keys: Vec<_> = path.iter().map(|key| quoted_if_needed(key)).collect();
+    read(&format!("{} = {literal}", keys.join(".")), schema)
+        .map(|(raw, _)| raw)
+        .map_err(|error| error.found_in(Origin::Variable { name: shown(name) }))
+}
+
 /// Turns byte offsets into line numbers.
 struct LineCounter(Vec<usize>);
 

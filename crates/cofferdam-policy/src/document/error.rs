@@ -24,11 +24,6 @@ pub enum Origin {
         /// Its name.
         name: String,
     },
-    /// An option of the command line.
-    Flag {
-        /// The option, with its dashes.
-        name: String,
-    },
 }
 
 /// A key, the table that it stands in, and where it was written; made for messages.
@@ -107,8 +102,19 @@ impl DocumentError {
         }
     }
 
-    /// The same fault, found in text that came from `origin` and not from a file.
-    pub fn found_in(mut self, whence: Origin) -> Self {
+    /// Where the fault was written, if it was written at all.
+    pub fn origin(&self) -> Option<&Origin> {
+        match self {
+            Self::Syntax { origin, .. } => Some(origin),
+            Self::UnknownKey { location, .. }
+            | Self::MissingKey { location, .. }
+            | Self::WrongValue { location, .. }
+            | Self::Invalid { location, .. } => location.0.origin.as_ref(),
+        }
+    }
+
+    /// The same fault, found in text that came from elsewhere than a file.
+    pub(super) fn found_in(mut self, whence: Origin) -> Self {
         match &mut self {
             Self::Syntax { origin, .. } => *origin = whence,
             Self::UnknownKey { location, .. }
@@ -141,7 +147,6 @@ impl fmt::Display for At<'_> {
             Origin::Line { line } => write!(f, " at line {line}"),
             Origin::Inherited { from, line } => write!(f, " at line {line} of `{from}`"),
             Origin::Variable { name } => write!(f, " (variable `{name}`)"),
-            Origin::Flag { name } => write!(f, " (option `{name}`)"),
         }
     }
 }

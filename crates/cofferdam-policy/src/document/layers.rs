@@ -34,8 +34,6 @@ pub enum Source<'a> {
     },
     /// An environment variable.
     Variable(&'a str),
-    /// An option of the command line.
-    Flag(&'a str),
     /// Nowhere.
     Default,
 }
@@ -210,7 +208,6 @@ impl<'a> Place<'a> {
                 Origin::Inherited { from: name.to_owned(), line: lines.of(&self.path) }
             }
             Source::Variable(name) => Origin::Variable { name: name.to_owned() },
-            Source::Flag(name) => Origin::Flag { name: name.to_owned() },
             Source::Default => Origin::Default,
         }
     }

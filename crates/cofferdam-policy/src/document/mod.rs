@@ -14,11 +14,11 @@ mod schema;
 mod tests;
 mod values;
 
-pub use check::{Lines, read};
+pub use check::{Lines, read, read_variable};
 pub use error::{DocumentError, Location, Origin};
 pub use layers::{Layer, Layers, Picked, Place, Source};
 pub use schema::schema_for;
-pub use values::{duration, shown};
+pub use values::{absolute_path, duration, shown};
 
 /// The nearest of `known` to a word that is not among them, if one is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

@@ -1,6 +1,6 @@
 //! Claims about reading documents.
 
-use super::{Origin, nearest, read, schema_for, shown};
+use super::{nearest, read, read_variable, schema_for, shown};
 
 #[test]
 fn a_misspelt_key_is_taken_for_the_one_that_was_meant() {
@@ -66,18 +66,41 @@ fn lines_are_counted_with_either_line_ending_and_after_long_strings() {
     assert_eq!((pair.text.as_deref(), pair.number), (Some("a"), Some(7)));
 }
 
+#[derive(Debug, Default, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Variables {
+    #[schemars(example = 8050)]
+    port: Option<u16>,
+    path: Option<String>,
+    hosts: Option<Vec<String>>,
+}
+
+fn variable(key: &str, value: &str) -> Result<Variables, String> {
+    let name = format!("X_{}", key.to_uppercase());
+    read_variable(&name, &[key], value, &schema_for::<Variables>())
+        .map_err(|error| error.to_string())
+}
+
 #[test]
-fn a_fault_can_be_told_of_a_variable_instead_of_a_line() {
-    #[derive(Debug, Default, serde::Deserialize, schemars::JsonSchema)]
-    #[serde(default, deny_unknown_fields)]
-    struct One {
-        #[schemars(example = 8050)]
-        port: Option<u16>,
-    }
-    let origin = Origin::Variable { name: "COFFERDAM_SERVER__PORT".to_owned() };
-    let error = read::<One>("port = true", &schema_for::<One>()).expect_err("not a number");
-    insta::assert_snapshot!(
-        error.found_in(origin),
-        @"`port` (variable `COFFERDAM_SERVER__PORT`) must be a whole number from 0 to 65535, not `true`"
-    );
+fn a_variable_is_read_as_what_its_key_holds() {
+    let read = |key, value| variable(key, value).expect(value);
+    assert_eq!(read("port", " 80 ").port, Some(80));
+    assert_eq!(read("path", "80").path.as_deref(), Some("80"));
+    assert_eq!(read("path", "\"a\"\nport = 1").path.as_deref(), Some("\"a\"\nport = 1"));
+    assert_eq!(read("hosts", r#"["a", "b"]"#).hosts.map(|hosts| hosts.len()), Some(2));
+}
+
+#[test]
+fn a_variable_brings_no_keys_of_its_own() {
+    let error = variable("port", "1\npath = 'x'").expect_err("two keys");
+    insta::assert_snapshot!(error, @r#"`port` (variable `X_PORT`) must be a whole number from 0 to 65535, not the string `"1\npath = 'x'"`"#);
+}
+
+#[test]
+fn a_wrong_variable_is_told_its_name() {
+    insta::assert_snapshot!(variable("port", "eighty").expect_err("a word"), @r#"`port` (variable `X_PORT`) must be a whole number from 0 to 65535, not the string `"eighty"`"#);
+    insta::assert_snapshot!(variable("port", "").expect_err("nothing"), @r#"`port` (variable `X_PORT`) must be a whole number from 0 to 65535, not the string `""`"#);
+    insta::assert_snapshot!(variable("hosts", "a,b").expect_err("no list"), @r#"`hosts` (variable `X_HOSTS`) must be a list, not the string `"a,b"`"#);
+    insta::assert_snapshot!(variable("prot", "80").expect_err("unknown"), @"unknown key `prot` (variable `X_PROT`)");
+    insta::assert_snapshot!(variable("a b\u{1b}", "80").expect_err("unknown"), @r"unknown key `a b\u{1b}` (variable `X_A B\u{1b}`)");
 }

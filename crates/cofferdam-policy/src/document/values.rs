@@ -1,6 +1,9 @@
 //! Values that both kinds of file hold, and how foreign text is shown in a message.
 
-use std::time::Duration;
+use std::{
+    path::{Component, Path, PathBuf},
+    time::Duration,
+};
 
 /// The longest duration that any key takes: thirty days. Adding it to a clock cannot overflow.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -16,6 +19,27 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err(format!("must be at most 30d, not `{}`", shown(text)));
     }
     Ok(length)
+}
+
+/// Reads an absolute path without `.` or `..`.
+///
+/// # Errors
+/// What was wrong, to be put behind the name of the key.
+pub fn absolute_path(text: &str) -> Result<PathBuf, String> {
+    let wrong =
+        |reason: &str| Err(format!("must be an absolute path, not `{}`{reason}", shown(text)));
+    let path = Path::new(text);
+    if !path.is_absolute() {
+        return wrong("");
+    }
+    if text.contains('\0') {
+        return wrong(", which has a NUL");
+    }
+    if text.split('/').any(|part| part == "." || part == "..") {
+        return wrong(", which has `.` or `..`");
+    }
+    // Collected again, so that `/usr/` and `/usr` are the same grant.
+    Ok(path.components().filter(|part| !matches!(part, Component::CurDir)).collect())
 }
 
 /// Foreign text for a message: at most 60 characters, control characters escaped.

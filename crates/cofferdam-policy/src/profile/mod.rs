@@ -22,6 +22,7 @@ pub use resolved::{
 };
 pub use set::{LoadedProfile, ProfileOrigin, ProfileSource, Profiles};
 pub use shipped::shipped;
+pub use values::tool_glob;
 
 use parse::schema;
 

@@ -16,7 +16,7 @@ use super::{
     schema, values,
 };
 use crate::{
-    document::{DocumentError, Layer, Layers, Origin, Picked, Source, duration},
+    document::{DocumentError, Layer, Layers, Origin, Picked, Source, absolute_path, duration},
     enforcement::{Enforcement, Strength},
 };
 
@@ -230,7 +230,7 @@ fn python(keys: &mut Keys<'_>) -> Problem<Python> {
         keys.pick("python.interpreter", |raw| &raw.python.interpreter, "auto".to_owned());
     let interpreter = interpreter.parse(|text| match text.as_str() {
         "auto" => Ok(None),
-        path => values::absolute_path(path)
+        path => absolute_path(path)
             .map(Some)
             .map_err(|reason| reason.replace("must be", "must be `auto` or")),
     })?;

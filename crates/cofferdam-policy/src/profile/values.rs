@@ -2,11 +2,11 @@
 //!
 //! Each function answers what is wrong as the end of a sentence that begins with the key.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
 
-use crate::document::shown;
+use crate::document::{absolute_path, shown};
 
 /// An absolute path without `.` or `..`, outside what every sandbox has of its own.
 pub(super) fn granted_path(text: &str) -> Result<PathBuf, String> {
@@ -21,24 +21,6 @@ pub(super) fn granted_path(text: &str) -> Result<PathBuf, String> {
         }
     }
     Ok(path)
-}
-
-/// An absolute path without `.` or `..`.
-pub(super) fn absolute_path(text: &str) -> Result<PathBuf, String> {
-    let wrong =
-        |reason: &str| Err(format!("must be an absolute path, not `{}`{reason}", shown(text)));
-    let path = Path::new(text);
-    if !path.is_absolute() {
-        return wrong("");
-    }
-    if text.contains('\0') {
-        return wrong(", which has a NUL");
-    }
-    if text.split('/').any(|part| part == "." || part == "..") {
-        return wrong(", which has `.` or `..`");
-    }
-    // Collected again, so that `/usr/` and `/usr` are the same grant.
-    Ok(path.components().filter(|part| !matches!(part, Component::CurDir)).collect())
 }
 
 /// A glob over paths below any granted root.
@@ -59,8 +41,11 @@ pub(super) fn path_glob(text: &str) -> Result<String, String> {
         .map_err(|error| not_a_glob(text, &error))
 }
 
-/// A glob over whole tool names, in which `*` matches dots too.
-pub(super) fn tool_glob(text: &str) -> Result<String, String> {
+/// Reads a glob over whole tool names: shell-style, case-sensitive, and `*` matches dots too.
+///
+/// # Errors
+/// What was wrong, to be put behind the name of the key.
+pub fn tool_glob(text: &str) -> Result<String, String> {
     if text.is_empty() {
         return Err("must be a glob over tool names, not an empty string".to_owned());
     }

@@ -1,0 +1,71 @@
+//! What can be wrong with the configuration.
+
+use std::{io, path::PathBuf};
+
+use cofferdam_policy::{ProfileError, document::DocumentError};
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum ConfigError {
+    /// A file of the configuration cannot be read.
+    #[error("reading the configuration `{}`", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What a file says cannot be used.
+    #[error("failed to load the configuration `{}`", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: DocumentError,
+    },
+    /// What the environment, or what it and the defaults together, say cannot be used.
+    #[error("failed to load the configuration")]
+    Environment(#[source] DocumentError),
+    /// The value of a variable is not UTF-8.
+    #[error("the variable `{0}` is not UTF-8")]
+    NotUtf8(String),
+    /// A folder of profiles, or a file in it, cannot be read.
+    #[error("reading profiles from `{}`", path.display())]
+    ReadProfiles {
+        /// The folder or file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A profile cannot be used.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// A profile that the configuration names does not exist.
+    #[error("`{key}` names a profile that does not exist")]
+    NoSuchProfile {
+        /// The key of the configuration.
+        key: String,
+        /// The profile.
+        source: ProfileError,
+    },
+}
+
+impl ConfigError {
+    /// The next step for the admin.
+    pub(crate) fn hint(&self) -> Option<String> {
+        match self {
+            Self::File { source, .. } | Self::Environment(source) => {
+                source.hint().map(str::to_owned)
+            }
+            Self::Profile(error) | Self::NoSuchProfile { source: error, .. } => error.hint(),
+            Self::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => Some(
+                "leave `--config` and `COFFERDAM_CONFIG` out to run on the defaults".to_owned(),
+            ),
+            Self::ReadProfiles { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("make the folder, or take it out of `execution.profile_dirs`".to_owned())
+            }
+            Self::Read { .. } | Self::ReadProfiles { .. } | Self::NotUtf8(_) => None,
+        }
+    }
+}

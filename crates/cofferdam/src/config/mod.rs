@@ -1,0 +1,213 @@
+//! The server's configuration: `cofferdam.toml`, the environment, and the defaults, resolved.
+//!
+//! It is complete before anything is bound or started, and nothing here does either. Options of the
+//! command line go before all of this; the commands see to that.
+
+mod error;
+mod profiles;
+mod raw;
+mod resolve;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::LazyLock,
+    time::Duration,
+};
+
+use cofferdam_gateway::{ResultForm, ToolNames};
+use cofferdam_policy::document::{Layer, Layers, Origin, Source, schema_for};
+
+pub(crate) use error::ConfigError;
+pub(crate) use raw::{Channel, Mode, Outside, ToolMode};
+
+static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema_for::<raw::RawConfig>);
+
+fn schema() -> &'static serde_json::Value {
+    &SCHEMA
+}
+
+/// The configuration: every value decided.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// How clients are served.
+    pub(crate) server: Server,
+    /// What runs and file tools work on.
+    pub(crate) workspace: Workspace,
+    /// How calls are carried out.
+    pub(crate) execution: Execution,
+    /// Which tools there are.
+    pub(crate) tools: Tools,
+    /// How people are asked.
+    pub(crate) approval: Approval,
+    /// Who may call over HTTP.
+    pub(crate) tokens: Vec<Token>,
+    /// The file that was read, if there was one: absolute.
+    pub(crate) file: Option<PathBuf>,
+    /// Where each value came from, by dotted key: `server.port`.
+    pub(crate) origins: BTreeMap<String, Origin>,
+}
+
+/// How clients are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Server {
+    /// Loopback address to listen on.
+    pub(crate) host: String,
+    /// 0 picks a free one.
+    pub(crate) port: u16,
+    /// Path of the endpoint, begins with a slash.
+    pub(crate) path: String,
+    /// Which spelling of the tools' names is listed.
+    pub(crate) tool_names: ToolNames,
+    /// The form of structured results.
+    pub(crate) result_form: ResultForm,
+    /// Adds an image block for a result that has a picture.
+    pub(crate) inline_images: bool,
+    /// Further names that a `Host` or `Origin` header may carry, in lower case.
+    pub(crate) allowed_hosts: Vec<String>,
+    /// How long calls under way may go on after the order to stop.
+    pub(crate) drain: Duration,
+}
+
+/// What runs and file tools work on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Workspace {
+    /// The workspace, or with `per_session` the folder that holds one per session: absolute, not
+    /// yet looked at.
+    pub(crate) root: PathBuf,
+    /// Whether each session has a workspace of its own.
+    pub(crate) per_session: bool,
+    /// Absolute paths that runs and file tools may read.
+    pub(crate) read_whitelist_paths: Vec<PathBuf>,
+    /// Absolute paths that runs and file tools may change.
+    pub(crate) write_whitelist_paths: Vec<PathBuf>,
+    /// What becomes of file calls on other paths.
+    pub(crate) outside: Outside,
+}
+
+/// How calls are carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Execution {
+    /// Profile of calls that name none.
+    pub(crate) default_profile: String,
+    /// Folders of sandbox profiles: absolute. Without a configuration file there is none.
+    pub(crate) profile_dirs: Vec<PathBuf>,
+    /// In which order the calls of a session run.
+    pub(crate) mode: Mode,
+    /// Most calls that run at once in the whole server.
+    pub(crate) max_running: u32,
+    /// Most calls that wait for their turn.
+    pub(crate) max_queued: u32,
+    /// How often in a row a worker that died is started again.
+    pub(crate) worker_restart_limit: u32,
+}
+
+/// Which tools there are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tools {
+    /// What holds for a tool that no rule matches.
+    pub(crate) default_mode: ToolMode,
+    /// The first match decides.
+    pub(crate) rules: Vec<ToolRule>,
+}
+
+/// A rule by tool name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ToolRule {
+    /// What the rule does.
+    pub(crate) mode: ToolMode,
+    /// Shell-style glob over the whole name.
+    pub(crate) pattern: String,
+}
+
+/// How people are asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Approval {
+    /// How long a call waits for an answer.
+    pub(crate) wait: Duration,
+    /// Who is asked.
+    pub(crate) channel: Channel,
+}
+
+/// A caller over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Token {
+    /// Name of the caller.
+    pub(crate) name: String,
+    /// SHA-256 of the bearer token.
+    pub(crate) sha256: [u8; 32],
+    /// Profiles that this caller may use; `None` is all.
+    pub(crate) profiles: Option<Vec<String>>,
+    /// Globs of the tools that this caller may call; `None` is all.
+    pub(crate) tools: Option<Vec<String>>,
+    /// Most calls of this caller that run at once; `None` is the server's own limit.
+    pub(crate) max_running: Option<u32>,
+}
+
+impl Config {
+    /// Reads and resolves the configuration.
+    ///
+    /// The file is `explicit`, else `$COFFERDAM_CONFIG`, else the first that exists of
+    /// `cofferdam.toml` in `current`, in the user's and in the system's configuration folder; with
+    /// none, the defaults serve. Variables `COFFERDAM_<SECTION>__<KEY>` go before the file. Paths
+    /// in the file count from its folder, all others from `current`, which must be absolute.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a file that is named and not there, for one that cannot be read, and for
+    /// the first key or value, in a file or a variable, that cannot be meant.
+    pub(crate) fn load(
+        explicit: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+        current: &Path,
+    ) -> Result<Self, ConfigError> {
+        Self::load_on(Path::new("/etc/cofferdam/cofferdam.toml"), explicit, environment, current)
+    }
+
+    /// The same on a machine whose own configuration is `system`.
+    fn load_on(
+        system: &Path,
+        explicit: Option<&Path>,
+        environment: &BTreeMap<OsString, OsString>,
+        current: &Path,
+    ) -> Result<Self, ConfigError> {
+        let written = sources::file(explicit, environment, current, system)?;
+        let variables = sources::variables(environment)?;
+        let mut layers: Vec<_> = variables
+            .iter()
+            .map(|variable| Layer { raw: &variable.raw, source: Source::Variable(&variable.name) })
+            .collect();
+        if let Some(file) = &written {
+            layers.push(Layer { raw: &file.raw, source: Source::File(&file.lines) });
+        }
+        let file = written.as_ref().map(|file| file.path.as_path());
+        let folders = resolve::Folders { file: file.and_then(Path::parent), current };
+        let keys = Layers::new(schema(), layers);
+        resolve::resolve(keys, &folders, file).map_err(|source| match (source.origin(), file) {
+            (Some(Origin::Line { .. }), Some(path)) => {
+                ConfigError::File { path: path.to_owned(), source }
+            }
+            _ => ConfigError::Environment(source),
+        })
+    }
+
+    /// The keys that ask for something which nothing enforces yet, so that the server can say so.
+    pub(crate) fn not_armed(&self) -> Vec<&'static str> {
+        let asked = [
+            ("server.inline_images", self.server.inline_images),
+            ("workspace.per_session", self.workspace.per_session),
+            ("workspace.read_whitelist_paths", !self.workspace.read_whitelist_paths.is_empty()),
+            ("workspace.write_whitelist_paths", !self.workspace.write_whitelist_paths.is_empty()),
+            ("workspace.outside", self.workspace.outside != Outside::Ask),
+            ("tools.default_mode", self.tools.default_mode != ToolMode::Activate),
+            ("tools.rule", !self.tools.rules.is_empty()),
+            ("approval.wait", self.approval.wait != Duration::from_secs(5 * 60)),
+            ("approval.channel", self.approval.channel != Channel::Auto),
+            ("token", !self.tokens.is_empty()),
+        ];
+        asked.into_iter().filter(|(_, asked)| *asked).map(|(key, _)| key).collect()
+    }
+}
