@@ -18,7 +18,7 @@ use cofferdam_policy::{
     carve_outs::{GlobError, QUARANTINE},
 };
 
-use crate::outcome::Quarantined;
+use crate::{folders::Folder, outcome::Quarantined};
 
 /// How far the workspace is looked through. What lies deeper is denied as a whole.
 const WALK: WalkLimits = WalkLimits { depth: 128, entries: 2_000_000 };
@@ -58,38 +58,60 @@ pub(crate) enum CarveOutError {
 #[derive(Debug)]
 pub(crate) struct Guard {
     rules: CarveOuts,
-    workspace: Workspace,
-    before: Before,
+    /// By granted folder, the workspace first.
+    before: Vec<(Workspace, Before)>,
 }
 
 impl Guard {
-    /// Looks the workspace through; gives what has to be mounted.
+    /// Looks the granted folders through; gives what has to be mounted.
     pub(crate) async fn prepare(
         grant: &Grant,
-        workspace: &Workspace,
+        folders: &[Folder],
     ) -> Result<(Self, Vec<Carve>), CarveOutError> {
         let rules = CarveOuts::new(&grant.profile().filesystem).map_err(CarveOutError::Globs)?;
-        let workspace = workspace.clone();
-        if rules.is_empty() {
-            return Ok((Self { rules, workspace, before: Before::default() }, Vec::new()));
+        let mut guard = Self { rules, before: Vec::new() };
+        if guard.rules.is_empty() {
+            return Ok((guard, Vec::new()));
         }
+        let folders: Vec<_> = folders.iter().map(|folder| folder.held.clone()).collect();
         // Disks block; the runtime's threads must not.
         on_a_blocking_thread(move || {
-            let (before, carves) = before(&rules, &workspace)?;
-            Ok((Self { rules, workspace, before }, carves))
+            let mut carves = Vec::new();
+            for folder in folders {
+                let (before, carved) = before(&guard.rules, &folder)?;
+                carves.extend(carved);
+                guard.before.push((folder, before));
+            }
+            Ok((guard, carves))
         })
         .await
     }
 
-    /// Looks the workspace through again and moves out of place what was not there before.
+    /// Looks the folders through again and moves out of place what was not there before.
     ///
     /// # Errors
-    /// When the workspace cannot be looked through; then nothing is known of what the run left.
+    /// When a folder cannot be looked through; then nothing is known of what the run left.
     pub(crate) async fn settle(self) -> io::Result<Vec<Quarantined>> {
         if self.rules.is_empty() {
             return Ok(Vec::new());
         }
-        on_a_blocking_thread(move || after(&self.rules, &self.workspace, &self.before)).await
+        on_a_blocking_thread(move || {
+            let mut quarantined = Vec::new();
+            for (number, (folder, before)) in self.before.iter().enumerate() {
+                let found = after(&self.rules, folder, before)?;
+                quarantined.extend(found.into_iter().map(|found| match number {
+                    0 => found,
+                    // Beside the workspace, only a whole path says where something is.
+                    _ => Quarantined {
+                        path: folder.path().join(found.path),
+                        kept_as: found.kept_as.map(|kept| folder.path().join(kept)),
+                        ..found
+                    },
+                }));
+            }
+            Ok(quarantined)
+        })
+        .await
     }
 }
 

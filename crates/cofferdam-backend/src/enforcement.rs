@@ -73,7 +73,6 @@ pub(crate) fn report(
     let carve_outs = [
         ("filesystem.deny", carved || profile.filesystem.deny.is_empty()),
         ("filesystem.protect", carved || profile.filesystem.protect.is_empty()),
-        ("filesystem.write", profile.filesystem.write.is_empty()),
     ];
     for (key, held) in carve_outs {
         if !held {

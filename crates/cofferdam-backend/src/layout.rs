@@ -12,6 +12,8 @@ use std::{
 use cofferdam_init::File;
 use cofferdam_policy::{Grant, Program, profile::Access};
 
+use crate::folders::Folder;
+
 /// Home directory of the command, in memory.
 pub(crate) const HOME: &str = "/home/sandbox";
 /// Name of the user that the command is.
@@ -51,10 +53,11 @@ pub(crate) struct InnerIds {
     pub(crate) group: u32,
 }
 
-/// Lays a sandbox out. With `workspace_attached`, the workspace is mounted later by descriptor.
-pub(crate) fn plan(grant: &Grant, ids: InnerIds, workspace_attached: bool) -> Layout {
+/// Lays a sandbox out. With `attached`, the granted folders are mounted later by descriptor.
+pub(crate) fn plan(grant: &Grant, ids: InnerIds, folders: &[Folder], attached: bool) -> Layout {
     let profile = grant.profile();
     let workspace = &grant.plan().workspace;
+    let in_folder = |path: &Path| folders.iter().any(|one| path.starts_with(one.held.path()));
     let mut layout = Layout::default();
 
     let mebibytes = profile.filesystem.tmp_mib;
@@ -73,9 +76,9 @@ pub(crate) fn plan(grant: &Grant, ids: InnerIds, workspace_attached: bool) -> La
     let granted = profile.filesystem.read.iter().map(|grant| &grant.path);
     let mut visible: Vec<PathBuf> = Vec::new();
     for path in granted.chain(&grant.plan().runtime) {
-        // Whatever lies in the workspace is visible through it, and nobody may make a mount point
-        // there: its files are the code's to swap (CVE-2026-87766).
-        if path.starts_with(workspace) || visible.iter().any(|seen| path.starts_with(seen)) {
+        // Whatever lies in a granted folder is visible through it, and nobody may make a mount
+        // point there: its files are the code's to swap (CVE-2026-87766).
+        if in_folder(path) || visible.iter().any(|seen| path.starts_with(seen)) {
             continue;
         }
         if let Some(entry) = read_only(path) {
@@ -83,11 +86,14 @@ pub(crate) fn plan(grant: &Grant, ids: InnerIds, workspace_attached: bool) -> La
             layout.entries.push(entry);
         }
     }
-    layout.entries.push(match (workspace_attached, profile.filesystem.workspace) {
-        (true, _) => Entry::Directory(workspace.clone()),
-        (false, Access::Write) => Entry::Writable(workspace.clone()),
-        (false, Access::Read) => Entry::ReadOnly(workspace.clone()),
-    });
+    layout.entries.extend(folders.iter().map(|folder| {
+        let path = folder.held.path().to_owned();
+        match (attached, folder.access) {
+            (true, _) => Entry::Directory(path),
+            (false, Access::Write) => Entry::Writable(path),
+            (false, Access::Read) => Entry::ReadOnly(path),
+        }
+    }));
 
     layout.entries = with_parents(layout.entries);
     layout.files = system_files(ids);

@@ -12,6 +12,7 @@ mod carve_outs;
 mod control;
 mod enforcement;
 mod environment;
+mod folders;
 mod forward;
 mod identity;
 mod init_program;

@@ -23,7 +23,7 @@ use crate::{
     bubblewrap::{self, Bubblewrap, Launch, Unusable},
     carve_outs::Guard,
     control::Control,
-    enforcement, environment,
+    enforcement, environment, folders,
     identity::Identities,
     layout,
     process::Process,
@@ -83,7 +83,11 @@ pub(crate) async fn in_bubblewrap(
         }
     });
     let limits = &grant.profile().limits;
-    let (guard, carve) = match Guard::prepare(grant, workspace).await {
+    let folders = match folders::open(grant, workspace) {
+        Ok(folders) => folders,
+        Err(error) => return Ok(not_built(grant, shared, started, &error)),
+    };
+    let (guard, carve) = match Guard::prepare(grant, &folders).await {
         Ok(prepared) => prepared,
         Err(error) => return Ok(not_built(grant, shared, started, &error)),
     };
@@ -114,7 +118,7 @@ pub(crate) async fn in_bubblewrap(
     };
     let launch = Launch {
         grant,
-        workspace,
+        folders: &folders,
         identities: shared.identities,
         init: shared.init,
         order,

@@ -18,8 +18,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use cofferdam_fs::Workspace;
-use cofferdam_init::{CONTROL_FD, FIRST_MOUNT_FD, ORDER_FD, Order, STDIO_FDS};
+use cofferdam_init::{CONTROL_FD, FIRST_MOUNT_FD, Mount, ORDER_FD, Order, STDIO_FDS};
 use cofferdam_policy::{Grant, profile::Access};
 use command_fds::{CommandFdExt, FdMapping};
 use rustix::fs::Mode;
@@ -27,6 +26,7 @@ use rustix::fs::Mode;
 pub(crate) use diagnose::explain;
 
 use crate::{
+    folders::Folder,
     identity::Identities,
     init_program,
     layout::{self, Layout},
@@ -79,7 +79,7 @@ impl Unusable {
 /// What a sandbox is started with.
 pub(crate) struct Launch<'a> {
     pub(crate) grant: &'a Grant,
-    pub(crate) workspace: &'a Workspace,
+    pub(crate) folders: &'a [Folder],
     pub(crate) identities: &'a Identities,
     pub(crate) init: &'a OwnedFd,
     /// What the program inside is told; mounts, files and identity are filled in here.
@@ -110,7 +110,7 @@ impl Bubblewrap {
     /// Starts a sandbox. The child's standard error is bubblewrap's own diagnostics, not the
     /// command's.
     pub(crate) async fn launch(&self, spawner: &Spawner, launch: Launch<'_>) -> io::Result<Child> {
-        let Launch { grant, workspace, identities, init, mut order, streams, control } = launch;
+        let Launch { grant, folders, identities, init, mut order, streams, control } = launch;
         let mut mappings = vec![
             FdMapping { parent_fd: control, child_fd: CONTROL_FD },
             FdMapping { parent_fd: init.try_clone()?, child_fd: INIT_FD },
@@ -124,19 +124,21 @@ impl Bubblewrap {
             Identities::Ordinary { .. } => None,
         };
         let Layout { entries, files, owned } =
-            layout::plan(grant, identities.inner(), root.is_some());
-        let (device, inode) = workspace.identity();
-        let mut mount =
-            cofferdam_init::Mount { path: workspace.path().into(), descriptor: 0, device, inode };
+            layout::plan(grant, identities.inner(), folders, root.is_some());
         if let Some(root) = root {
-            let read_only = grant.profile().filesystem.workspace == Access::Read;
-            let attached = root.mount(workspace, read_only, init)?;
-            mount.descriptor = FIRST_MOUNT_FD;
-            mappings.push(FdMapping { parent_fd: attached, child_fd: FIRST_MOUNT_FD });
             mappings.push(FdMapping { parent_fd: root.sandbox()?, child_fd: USER_NAMESPACE_FD });
+        }
+        for (folder, descriptor) in folders.iter().zip(FIRST_MOUNT_FD..) {
+            let (device, inode) = folder.held.identity();
+            let path = folder.held.path().into();
+            let mount = Mount { path, descriptor, device, inode };
+            let Some(root) = root else {
+                order.expect.push(mount);
+                continue;
+            };
+            let attached = root.mount(&folder.held, folder.access == Access::Read, init)?;
+            mappings.push(FdMapping { parent_fd: attached, child_fd: descriptor });
             order.attach.push(mount);
-        } else {
-            order.expect.push(mount);
         }
         order.files = files;
         order.owned = owned;

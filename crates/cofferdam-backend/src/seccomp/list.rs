@@ -18,15 +18,18 @@ pub(super) enum Refusal {
     ProtocolNotSupported,
     /// `EAFNOSUPPORT`
     FamilyNotSupported,
+    /// `EINVAL`
+    InvalidArgument,
 }
 
 impl Refusal {
     /// Every refusal. Where two conditions of one call hold, the later one here is answered.
-    pub(super) const ALL: [Self; 4] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::NotImplemented,
         Self::NotPermitted,
         Self::ProtocolNotSupported,
         Self::FamilyNotSupported,
+        Self::InvalidArgument,
     ];
 
     /// The error number.
@@ -36,6 +39,7 @@ impl Refusal {
             Self::NotPermitted => libc::EPERM,
             Self::ProtocolNotSupported => libc::EPROTONOSUPPORT,
             Self::FamilyNotSupported => libc::EAFNOSUPPORT,
+            Self::InvalidArgument => libc::EINVAL,
         }
     }
 
@@ -45,6 +49,7 @@ impl Refusal {
             "EPERM" => Some(Self::NotPermitted),
             "EPROTONOSUPPORT" => Some(Self::ProtocolNotSupported),
             "EAFNOSUPPORT" => Some(Self::FamilyNotSupported),
+            "EINVAL" => Some(Self::InvalidArgument),
             _ => None,
         }
     }

@@ -30,8 +30,8 @@ pub enum NetworkFilter {
     /// Unix sockets, and TCP, UDP and ICMP over IPv4 and IPv6: what a program needs on the loopback
     /// device of a network namespace of its own. No other address family and no other protocol.
     ///
-    /// Netlink is among the refused, so that `getifaddrs` fails with `EAFNOSUPPORT`; name look-ups
-    /// work without.
+    /// Netlink is among the refused, so that `getifaddrs` fails with `EINVAL`; name look-ups work
+    /// without.
     #[default]
     None,
 }

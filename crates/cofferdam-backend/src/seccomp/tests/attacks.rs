@@ -96,7 +96,7 @@ const ATTACKS: &[Attack] = &[
     attack("ioctl", Anyone, [BAD, 0x541c, 0, 0, 0, 0]),
     attack("ioctl", Anyone, [BAD, 0x541d, 0, 0, 0, 0]),
     attack("ioctl", Anyone, [BAD, 0x5423, 0, 0, 0, 0]),
-    no_family(libc::AF_NETLINK, libc::SOCK_RAW, Anyone),
+    answered(libc::EINVAL, no_family(libc::AF_NETLINK, libc::SOCK_RAW, Anyone)),
     no_family(libc::AF_PACKET, libc::SOCK_RAW, DependsOnKernel),
     no_family(libc::AF_VSOCK, libc::SOCK_STREAM, DependsOnKernel),
     no_family(libc::AF_ALG, libc::SOCK_SEQPACKET, DependsOnKernel),

@@ -73,7 +73,7 @@ fn what_is_not_understood_is_an_error() {
     assert_eq!(problem("read allow"), ListProblem::MissingReason);
     assert_eq!(problem("read ENOSYS"), ListProblem::MissingReason);
     assert_eq!(problem("read Allow files"), ListProblem::UnknownAction("Allow".into()));
-    assert_eq!(problem("read EINVAL files"), ListProblem::UnknownAction("EINVAL".into()));
+    assert_eq!(problem("read EACCES files"), ListProblem::UnknownAction("EACCES".into()));
     assert_eq!(problem("Read allow files"), ListProblem::UnknownName("Read".into()));
     assert_eq!(problem("  # indented comment"), ListProblem::UnknownName("#".into()));
     assert_eq!(problem("read allow if arg0=1 files"), ListProblem::ConditionOnAllow);

@@ -14,6 +14,7 @@ const X32_BIT: u32 = 0x4000_0000;
 const NOT_PERMITTED: Verdict = Verdict::Fails(libc::EPERM);
 const NOT_IMPLEMENTED: Verdict = Verdict::Fails(libc::ENOSYS);
 const NO_FAMILY: Verdict = Verdict::Fails(libc::EAFNOSUPPORT);
+const NO_NETLINK: Verdict = Verdict::Fails(libc::EINVAL);
 const NO_PROTOCOL: Verdict = Verdict::Fails(libc::EPROTONOSUPPORT);
 
 struct Filters(Vec<Vec<u8>>);
@@ -57,7 +58,7 @@ fn arguments_of_all_kinds() -> impl Iterator<Item = [u64; 6]> {
 #[test]
 fn the_kernel_takes_every_program_by_its_size() {
     let programs = shipped_programs();
-    assert_eq!(programs.len(), 4);
+    assert_eq!(programs.len(), 5);
     for program in programs {
         assert_eq!(program.len() % INSTRUCTION_BYTES, 0);
         assert!(program.len() / INSTRUCTION_BYTES < 4096);
@@ -224,6 +225,7 @@ fn sockets_are_of_three_families_only() {
             let verdict = filters.of_argument(name, 0, family);
             let expected = match i32::try_from(family) {
                 Ok(libc::AF_UNIX | libc::AF_INET | libc::AF_INET6) => Verdict::Allowed,
+                Ok(libc::AF_NETLINK) if name == "socket" => NO_NETLINK,
                 _ => NO_FAMILY,
             };
             assert_eq!(verdict, expected, "{name} of family {family}");
