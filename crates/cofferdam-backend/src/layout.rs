@@ -6,6 +6,8 @@
 use std::{
     ffi::OsString,
     fs,
+    io::Read,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -20,6 +22,8 @@ pub(crate) const HOME: &str = "/home/sandbox";
 pub(crate) const USER: &str = "sandbox";
 /// Folder of the script inside the sandbox.
 const SCRIPT_FOLDER: &str = "/run/cofferdam";
+/// Largest granted file that is copied into the sandbox instead of being mounted.
+const COPIED_BYTES: u64 = 128 * 1024;
 
 /// One entry of a sandbox's file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +85,9 @@ pub(crate) fn plan(grant: &Grant, ids: InnerIds, folders: &[Folder], attached: b
         if in_folder(path) || visible.iter().any(|seen| path.starts_with(seen)) {
             continue;
         }
-        if let Some(entry) = read_only(path) {
+        if let Some(content) = small_public_file(path) {
+            layout.files.push(File { path: path.clone().into(), content });
+        } else if let Some(entry) = read_only(path) {
             visible.push(path.clone());
             layout.entries.push(entry);
         }
@@ -96,7 +102,7 @@ pub(crate) fn plan(grant: &Grant, ids: InnerIds, folders: &[Folder], attached: b
     }));
 
     layout.entries = with_parents(layout.entries);
-    layout.files = system_files(ids);
+    layout.files.extend(system_files(ids));
     if let Program::Script { source, file_name, .. } = &grant.plan().program {
         layout.files.push(File { path: script_path(file_name), content: source.clone() });
     }
@@ -156,6 +162,18 @@ fn read_only(path: &Path) -> Option<Entry> {
         });
     }
     Some(Entry::ReadOnly(path.to_owned()))
+}
+
+/// The content of a small file that everybody may read, to be copied: a mount costs more.
+fn small_public_file(path: &Path) -> Option<Vec<u8>> {
+    let found = fs::symlink_metadata(path).ok()?;
+    let public = found.permissions().mode() & 0o004 != 0;
+    if !found.is_file() || !public || found.len() > COPIED_BYTES {
+        return None;
+    }
+    let mut content = Vec::new();
+    fs::File::open(path).ok()?.take(COPIED_BYTES + 1).read_to_end(&mut content).ok()?;
+    (content.len() as u64 <= COPIED_BYTES).then_some(content)
 }
 
 /// The few files that programs look for and that must not be the machine's own.
