@@ -6,8 +6,9 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
+    document::shown,
     enforcement::Enforcement,
-    profile::{BackendKind, Profile},
+    profile::{ApprovalRule, ApprovalWhen, BackendKind, Confinement, Profile},
 };
 
 /// What a tool wants to run. Made by the tools, which never run anything themselves.
@@ -69,7 +70,7 @@ pub struct Grant {
 #[non_exhaustive]
 pub enum Refusal {
     /// The caller named something that is no backend.
-    #[error("`{0}` is not a backend")]
+    #[error("`{}` is not a backend", shown(.0))]
     NoSuchBackend(String),
     /// The profile does not list that backend.
     #[error("profile `{profile}` does not allow the backend `{backend}`")]
@@ -81,6 +82,18 @@ pub enum Refusal {
         /// What the profile lists.
         allowed: String,
     },
+    /// The profile says that a person must agree first.
+    #[error("profile `{profile}` lets `{tool}` run only when a person has agreed")]
+    ApprovalRequired {
+        /// Name of the profile.
+        profile: String,
+        /// Name of the tool.
+        tool: String,
+        /// Pattern of the rule in `[approval]` that says so.
+        rule: String,
+        /// Whether the rule asks every time, rather than for runs without a sandbox.
+        always: bool,
+    },
 }
 
 impl Refusal {
@@ -91,6 +104,16 @@ impl Refusal {
             Self::BackendNotAllowed { allowed, .. } => {
                 format!("the profile allows {allowed}; leave `backend` out for its first that fits")
             }
+            Self::ApprovalRequired { rule, always: true, .. } => format!(
+                "nobody can be asked yet; use a profile whose `[approval]` does not ask, or change \
+                 its rule `{}`",
+                shown(rule)
+            ),
+            Self::ApprovalRequired { rule, always: false, .. } => format!(
+                "nobody can be asked yet, and this run would have no sandbox (rule `{}`); use a \
+                 profile with one",
+                shown(rule)
+            ),
         }
     }
 }
@@ -106,7 +129,7 @@ pub fn authorize(plan: CommandPlan, profile: &Profile, generation: u64) -> Resul
             let wanted = [BackendKind::Bubblewrap, BackendKind::Container, BackendKind::Host]
                 .into_iter()
                 .find(|kind| kind.as_str() == name)
-                .ok_or_else(|| Refusal::NoSuchBackend(name.chars().take(60).collect()))?;
+                .ok_or_else(|| Refusal::NoSuchBackend(name.to_owned()))?;
             if !profile.backends.contains(&wanted) {
                 let allowed: Vec<_> = profile.backends.iter().map(|kind| kind.as_str()).collect();
                 return Err(Refusal::BackendNotAllowed {
@@ -118,6 +141,7 @@ pub fn authorize(plan: CommandPlan, profile: &Profile, generation: u64) -> Resul
             vec![wanted]
         }
     };
+    let backends = without_asking(&plan.tool, profile, backends)?;
     let limits = &profile.limits;
     let asked = plan.timeout.unwrap_or(limits.timeout);
     let (timeout, timeout_capped) = if plan.without_deadline && plan.timeout.is_none() {
@@ -126,6 +150,43 @@ pub fn authorize(plan: CommandPlan, profile: &Profile, generation: u64) -> Resul
         (Some(asked.min(limits.timeout_max)), asked > limits.timeout_max)
     };
     Ok(Grant { plan, profile: profile.clone(), generation, backends, timeout, timeout_capped })
+}
+
+/// The backends for which nobody has to be asked. Nobody can be, yet: what would need it is refused.
+fn without_asking(
+    tool: &str,
+    profile: &Profile,
+    mut backends: Vec<BackendKind>,
+) -> Result<Vec<BackendKind>, Refusal> {
+    let Some(rule) = profile.approval.iter().find(|rule| rule.matches(tool)) else {
+        return Ok(backends);
+    };
+    let unconfined = profile.host.confinement == Confinement::None;
+    match rule.when {
+        ApprovalWhen::Always => backends.clear(),
+        ApprovalWhen::Unsandboxed if unconfined => {
+            backends.retain(|kind| *kind != BackendKind::Host);
+        }
+        // Which paths a call touches is looked at where they are opened.
+        ApprovalWhen::Unsandboxed | ApprovalWhen::Outside | ApprovalWhen::Never => {}
+    }
+    if backends.is_empty() {
+        return Err(Refusal::ApprovalRequired {
+            profile: profile.name.clone(),
+            tool: tool.to_owned(),
+            rule: rule.tool.clone(),
+            always: rule.when == ApprovalWhen::Always,
+        });
+    }
+    Ok(backends)
+}
+
+impl ApprovalRule {
+    /// Whether the rule is about that tool.
+    pub fn matches(&self, tool: &str) -> bool {
+        // A profile holds only globs that compile.
+        globset::Glob::new(&self.tool).is_ok_and(|glob| glob.compile_matcher().is_match(tool))
+    }
 }
 
 impl Grant {
@@ -162,5 +223,123 @@ impl Grant {
     /// Whether the caller asked for a longer deadline than the profile allows.
     pub fn timeout_capped(&self) -> bool {
         self.timeout_capped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::{ProfileOrigin, ProfileSource, Profiles};
+
+    fn profile(text: &str) -> Profile {
+        let source = ProfileSource {
+            name: "mine".to_owned(),
+            text: text.to_owned(),
+            origin: ProfileOrigin::Shipped,
+        };
+        let profiles = Profiles::load([source]).expect(text);
+        profiles.get("mine").expect("it").clone()
+    }
+
+    fn plan() -> CommandPlan {
+        CommandPlan {
+            tool: "bash_coding_tool.execute".to_owned(),
+            program: Program::Command(vec!["true".into()]),
+            working_directory: "/w".into(),
+            workspace: "/w".into(),
+            runtime: vec![],
+            runtime_path: vec![],
+            runtime_environment: vec![],
+            timeout: None,
+            without_deadline: false,
+            backend: None,
+        }
+    }
+
+    const TWO: &str = "backends = [\"container\", \"bubblewrap\"]\n";
+
+    #[test]
+    fn the_profiles_backends_are_granted_in_its_order() {
+        let grant = authorize(plan(), &profile(TWO), 7).expect("a grant");
+        assert_eq!(grant.backends(), [BackendKind::Container, BackendKind::Bubblewrap]);
+        assert_eq!(grant.generation(), 7);
+    }
+
+    #[test]
+    fn a_backend_that_is_asked_for_is_the_only_one_and_must_be_listed() {
+        let ask = |name: &str| {
+            authorize(CommandPlan { backend: Some(name.to_owned()), ..plan() }, &profile(TWO), 1)
+        };
+        let grant = ask("bubblewrap").expect("a grant");
+        assert_eq!(grant.backends(), [BackendKind::Bubblewrap]);
+        let refusal = ask("host").expect_err("not listed");
+        insta::assert_snapshot!(refusal, @"profile `mine` does not allow the backend `host`");
+        insta::assert_snapshot!(refusal.hint(), @"the profile allows container, bubblewrap; leave `backend` out for its first that fits");
+        insta::assert_snapshot!(ask("Bubblewrap\n").expect_err("none"), @r"`Bubblewrap\n` is not a backend");
+    }
+
+    #[test]
+    fn a_deadline_is_the_callers_up_to_the_profiles_longest() {
+        let text = format!("{TWO}[limits]\ntimeout = \"2s\"\ntimeout_max = \"5s\"");
+        let seconds = Duration::from_secs;
+        let table = [
+            (None, false, Some(seconds(2)), false),
+            (Some(seconds(5)), false, Some(seconds(5)), false),
+            (Some(seconds(6)), false, Some(seconds(5)), true),
+            (Some(seconds(6)), true, Some(seconds(5)), true),
+            (None, true, None, false),
+        ];
+        for (timeout, without_deadline, expected, capped) in table {
+            let plan = CommandPlan { timeout, without_deadline, ..plan() };
+            let grant = authorize(plan, &profile(&text), 1).expect("a grant");
+            assert_eq!((grant.timeout(), grant.timeout_capped()), (expected, capped));
+        }
+    }
+
+    #[test]
+    fn what_a_person_must_agree_to_is_refused_while_nobody_can_be_asked() {
+        let text = format!("{TWO}[approval]\n\"bash_*\" = \"always\"\n\"*\" = \"never\"");
+        let refusal = authorize(plan(), &profile(&text), 1).expect_err("nobody to ask");
+        insta::assert_snapshot!(refusal, @"profile `mine` lets `bash_coding_tool.execute` run only when a person has agreed");
+        insta::assert_snapshot!(refusal.hint(), @"nobody can be asked yet; use a profile whose `[approval]` does not ask, or change its rule `bash_*`");
+        let other = CommandPlan { tool: "python_coding_tool.execute".to_owned(), ..plan() };
+        assert!(authorize(other, &profile(&text), 1).is_ok());
+    }
+
+    #[test]
+    fn the_first_rule_that_matches_decides() {
+        let text = format!("{TWO}[approval]\n\"bash_*\" = \"never\"\n\"*\" = \"always\"");
+        assert!(authorize(plan(), &profile(&text), 1).is_ok());
+    }
+
+    #[test]
+    fn a_run_without_a_sandbox_is_not_granted_unasked() {
+        let rest = "[host]\nconfinement = \"none\"";
+        let text = format!("backends = [\"host\", \"bubblewrap\"]\n{rest}");
+        let grant = authorize(plan(), &profile(&text), 1).expect("a grant");
+        assert_eq!(grant.backends(), [BackendKind::Bubblewrap]);
+        let text = format!("backends = [\"host\"]\n{rest}");
+        let refusal = authorize(plan(), &profile(&text), 1).expect_err("nobody to ask");
+        insta::assert_snapshot!(refusal.hint(), @"nobody can be asked yet, and this run would have no sandbox (rule `*`); use a profile with one");
+    }
+
+    #[test]
+    fn tools_are_matched_by_whole_name_and_case() {
+        let rule = |tool: &str| ApprovalRule { tool: tool.to_owned(), when: ApprovalWhen::Never };
+        let name = "uv_tool.uv";
+        for (glob, expected) in [
+            ("uv_tool.uv", true),
+            ("uv_tool.*", true),
+            ("*", true),
+            ("*.uv", true),
+            ("uv_tool.?v", true),
+            ("[a-z]*", true),
+            ("uv_tool", false),
+            ("UV_TOOL.*", false),
+            ("tool", false),
+            ("", false),
+        ] {
+            assert_eq!(rule(glob).matches(name), expected, "{glob}");
+        }
     }
 }

@@ -3,8 +3,8 @@
 //! The one place that can say yes. It reads no file, clock or environment; equal facts give equal
 //! answers. Not here: finding files (the program), arming what was decided (the backends).
 
-pub mod document;
 pub mod carve_outs;
+pub mod document;
 pub mod enforcement;
 pub mod grant;
 pub mod profile;

@@ -37,6 +37,7 @@ pub(crate) fn of_profile(error: &ProfileError) -> Failure {
 pub(crate) fn of_refusal(refusal: &Refusal) -> Failure {
     let code = match refusal {
         Refusal::NoSuchBackend(_) => ErrorCode::InvalidArguments,
+        Refusal::ApprovalRequired { .. } => ErrorCode::ApprovalRequired,
         _ => ErrorCode::Denied,
     };
     Failure::new(code, chain(refusal)).with_hint(refusal.hint())
