@@ -3,7 +3,7 @@
 //!
 //! Pure: it sees a path relative to a granted root, never a file.
 
-use std::path::Path;
+use std::{collections::HashSet, ffi::OsString, path::Path};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 
@@ -27,6 +27,9 @@ pub struct CarveOuts {
     globs: GlobSet,
     /// By index of the glob in the set.
     rules: Vec<(CarveOut, String)>,
+    /// Last components of the globs, when all of them are plain names: a walk over a large tree
+    /// asks about every entry, and a look-up is cheaper than a glob.
+    names: Option<HashSet<OsString>>,
     allow_new_repositories: bool,
 }
 
@@ -62,7 +65,9 @@ impl CarveOuts {
         let globs = globs
             .build()
             .map_err(|source| GlobError { glob: "all globs together".to_owned(), source })?;
-        Ok(Self { globs, rules, allow_new_repositories: filesystem.allow_new_repositories })
+        let names = rules.iter().map(|(_, glob)| plain_last_name(glob)).collect();
+        let allow_new_repositories = filesystem.allow_new_repositories;
+        Ok(Self { globs, rules, names, allow_new_repositories })
     }
 
     /// Whether there is no rule at all, so that nothing has to be looked for.
@@ -75,6 +80,11 @@ impl CarveOuts {
     /// `Deny` is stronger than `Protect`. What lies below a matching directory is decided with the
     /// directory: see [`CarveOuts::decide`].
     pub fn matching(&self, relative: &Path) -> Option<(CarveOut, &str)> {
+        if let (Some(names), Some(name)) = (&self.names, relative.file_name())
+            && !names.contains(name)
+        {
+            return None;
+        }
         let matched = self.globs.matches(relative).into_iter();
         matched
             .filter_map(|index| self.rules.get(index))
@@ -95,6 +105,12 @@ impl CarveOuts {
     pub fn allow_new_repositories(&self) -> bool {
         self.allow_new_repositories
     }
+}
+
+/// The last component of a glob, when it is a name and not a pattern.
+fn plain_last_name(glob: &str) -> Option<OsString> {
+    let name = glob.rsplit('/').next()?;
+    (!name.is_empty() && !name.contains(['*', '?', '[', ']', '{', '}', '\\'])).then(|| name.into())
 }
 
 #[cfg(test)]
