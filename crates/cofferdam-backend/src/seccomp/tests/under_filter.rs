@@ -1,7 +1,7 @@
 //! Puts a program, or one attempted system call, into a process of its own under filters.
 //!
 //! Not the way in which sandboxes get their filter: that is `cofferdam-init`.
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "only a process of its own can be put under a filter")]
 
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
