@@ -46,8 +46,6 @@ pub(crate) struct Config {
     pub(crate) approval: Approval,
     /// Who may call over HTTP.
     pub(crate) tokens: Vec<Token>,
-    /// The file that was read, if there was one: absolute.
-    pub(crate) file: Option<PathBuf>,
     /// Where each value came from, by dotted key: `server.port`.
     pub(crate) origins: BTreeMap<String, Origin>,
 }
@@ -176,6 +174,9 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let written = sources::file(explicit, environment, current, system)?;
         let variables = sources::variables(environment)?;
+        if let Some(file) = &written {
+            tracing::debug!(path = %file.path.display(), "read the configuration");
+        }
         let mut layers: Vec<_> = variables
             .iter()
             .map(|variable| Layer { raw: &variable.raw, source: Source::Variable(&variable.name) })
@@ -186,7 +187,7 @@ impl Config {
         let file = written.as_ref().map(|file| file.path.as_path());
         let folders = resolve::Folders { file: file.and_then(Path::parent), current };
         let keys = Layers::new(schema(), layers);
-        resolve::resolve(keys, &folders, file).map_err(|source| match (source.origin(), file) {
+        resolve::resolve(keys, &folders).map_err(|source| match (source.origin(), file) {
             (Some(Origin::Line { .. }), Some(path)) => {
                 ConfigError::File { path: path.to_owned(), source }
             }

@@ -45,11 +45,7 @@ impl Folders<'_> {
 }
 
 /// Decides every value.
-pub(super) fn resolve(
-    mut keys: Keys<'_>,
-    folders: &Folders<'_>,
-    file: Option<&Path>,
-) -> Problem<Config> {
+pub(super) fn resolve(mut keys: Keys<'_>, folders: &Folders<'_>) -> Problem<Config> {
     Ok(Config {
         server: server(&mut keys)?,
         workspace: workspace(&mut keys, folders)?,
@@ -57,7 +53,6 @@ pub(super) fn resolve(
         tools: tools(&mut keys)?,
         approval: approval(&mut keys)?,
         tokens: tokens(&mut keys)?,
-        file: file.map(Path::to_owned),
         origins: keys.into_origins(),
     })
 }

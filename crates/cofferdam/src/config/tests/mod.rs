@@ -128,7 +128,6 @@ fn the_documented_configuration_is_accepted_and_says_what_the_defaults_say() {
     assert_eq!(written.server, defaults.server);
     assert_eq!(written.workspace, defaults.workspace);
     assert_eq!(written.approval, defaults.approval);
-    assert_eq!(written.file, Some(place.path("work/cofferdam.toml")));
     assert_eq!(
         written.tools.rules,
         [ToolRule { mode: ToolMode::Deactivate, pattern: "uv_tool.*".to_owned() }]
