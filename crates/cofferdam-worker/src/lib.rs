@@ -8,15 +8,20 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod executor;
 mod failure;
 mod normalize;
 mod progress;
 mod queue;
 mod runtime;
+mod server;
 mod sessions;
 mod settings;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod tools;
 
+pub use executor::{CommandRequest, Executor, Normalized};
+pub use server::{Auth, Listener, ServeError, bind_unix, serve};
 pub use settings::WorkerSettings;

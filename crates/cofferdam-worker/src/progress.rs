@@ -1,6 +1,6 @@
 //! Telling a caller how far a call is, while it goes on.
 
-use std::time::Duration;
+use std::{convert::Infallible, time::Duration};
 
 use cofferdam_backend::RunProgress;
 use cofferdam_protocol::Progress;
@@ -25,7 +25,7 @@ pub(crate) async fn report(
     to: mpsc::Sender<Progress>,
     mut run: watch::Receiver<RunProgress>,
     since: Instant,
-) {
+) -> Infallible {
     let mut ticks = interval_at(since + WHILE_WRITING, WHILE_WRITING);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told = since;
@@ -72,7 +72,7 @@ mod tests {
             tokio::time::sleep_until(since + Duration::from_millis(seconds * 1000 + 500)).await;
         };
         tokio::select! {
-            () = report(to, receiver, since) => {}
+            never = report(to, receiver, since) => match never {},
             () = writes => {}
         }
         let mut all = Vec::new();

@@ -8,6 +8,10 @@ use cofferdam_policy::{
     profile::{Profiles, shipped},
 };
 
+/// Held by tests that write a program and start it: a program cannot be started while another
+/// process has it open for writing, as one that is just being started elsewhere has for a moment.
+pub(crate) static EXECUTABLES: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 /// A run that wrote nothing.
 pub(crate) fn outcome(ending: Ending) -> Outcome {
     Outcome {
@@ -25,6 +29,7 @@ pub(crate) fn outcome(ending: Ending) -> Outcome {
         usage: Usage { cpu: Duration::from_micros(12_345), peak_memory_bytes: 9 * 1024 * 1024 },
         duration: Duration::from_micros(47_060),
         limits_hit: Vec::new(),
+        quarantined: Vec::new(),
     }
 }
 

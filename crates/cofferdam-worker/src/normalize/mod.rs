@@ -8,6 +8,7 @@ mod streams;
 
 use std::{
     hash::{BuildHasher, RandomState},
+    path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -89,6 +90,9 @@ pub(crate) fn normalize(finished: Finished<'_>) -> Value {
             put(key, path.to_string_lossy().into());
         }
     }
+    if !outcome.quarantined.is_empty() {
+        put("quarantined", quarantined(&outcome));
+    }
     put("duration_ms", measured(milliseconds(outcome.duration)));
     put(
         "usage",
@@ -148,6 +152,22 @@ fn capped(grant: &Grant) -> Value {
         "requested_s": seconds(grant.plan().timeout),
         "used_s": seconds(grant.timeout()),
     })
+}
+
+/// Names that the run chose, as text: data, never used as paths again.
+fn quarantined(outcome: &Outcome) -> Value {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    outcome
+        .quarantined
+        .iter()
+        .map(|entry| {
+            json!({
+                "path": text(&entry.path),
+                "rule": entry.rule,
+                "kept_as": entry.kept_as.as_deref().map(text),
+            })
+        })
+        .collect()
 }
 
 fn sandbox(outcome: &Outcome, grant: &Grant, notes: &Notes) -> Value {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use cofferdam_backend::{LimitHit, NotStarted, NotStartedKind};
+use cofferdam_backend::{LimitHit, NotStarted, NotStartedKind, Quarantined};
 use cofferdam_policy::CommandPlan;
 
 use super::*;
@@ -88,6 +88,11 @@ fn every_optional_key_has_its_place() {
         stdout,
         stderr: captured(&long),
         limits_hit: vec![LimitHit { limit: "output", value: 64 }],
+        quarantined: vec![Quarantined {
+            path: "clone/.git/hooks".into(),
+            rule: "**/.git/hooks".to_owned(),
+            kept_as: None,
+        }],
         ..outcome(Ending::Exited(3))
     };
     let notes = Notes {
@@ -113,6 +118,7 @@ fn every_optional_key_has_its_place() {
             "timeout_capped",
             "stdout_file",
             "stderr_file",
+            "quarantined",
             "duration_ms",
             "usage",
             "sandbox",
@@ -122,6 +128,10 @@ fn every_optional_key_has_its_place() {
     assert_eq!(shown["limits_hit"], json!([{ "limit": "output", "value": 64 }]));
     assert_eq!(shown["timeout_capped"], json!({ "requested_s": 3600.0, "used_s": 900.0 }));
     assert_eq!(shown["sandbox"]["interpreter_note"], "why");
+    assert_eq!(
+        shown["quarantined"],
+        json!([{ "path": "clone/.git/hooks", "rule": "**/.git/hooks", "kept_as": null }])
+    );
     for key in ["stdout_file", "stderr_file"] {
         assert_eq!(fs::read(shown[key].as_str().unwrap()).unwrap(), long);
     }

@@ -33,9 +33,6 @@ const SHIM_VARIABLES: &[&str] =
 /// The folder of the workspace's own virtual environment.
 const VENV_FOLDER: &str = ".venv";
 
-/// The first version with `-P`.
-const SAFE_PATH_VERSION: (u32, u32) = (3, 11);
-
 /// Finds interpreters. Asks each one only once.
 #[derive(Debug)]
 pub(crate) struct Runtimes {
@@ -51,8 +48,6 @@ pub(crate) struct Runtimes {
 pub(crate) struct PythonRuntime {
     /// The interpreter's path.
     pub(crate) interpreter: PathBuf,
-    /// It knows `-P`, which keeps the script's folder out of `sys.path`.
-    pub(crate) has_safe_path: bool,
     /// Why it is not another one.
     pub(crate) note: Option<String>,
     /// What runs of every kind need to use it.
@@ -283,7 +278,6 @@ fn of_installed(
     }
     PythonRuntime {
         interpreter: installed.executable.clone(),
-        has_safe_path: installed.version >= SAFE_PATH_VERSION,
         note,
         support: Support {
             mounts,
@@ -301,7 +295,6 @@ fn of_venv(venv: Venv, mounts: Vec<PathBuf>) -> PythonRuntime {
         .into_iter()
         .collect();
     PythonRuntime {
-        has_safe_path: venv.version.is_some_and(|version| version >= SAFE_PATH_VERSION),
         note: None,
         support: Support { mounts, path: vec![venv.prefix.join("bin")], environment },
         interpreter: venv.interpreter,

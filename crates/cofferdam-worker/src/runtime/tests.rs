@@ -6,25 +6,32 @@ use std::{
 };
 
 use super::*;
-use crate::tests::profiles;
+use crate::tests::{EXECUTABLES, profiles};
+use tokio::sync::MutexGuard;
 
 /// A machine with one Python in `opt/python`, seen by a shim, and a workspace.
 struct Machine {
     folder: tempfile::TempDir,
     workspace: Workspace,
     profile: Profile,
+    _serial: MutexGuard<'static, ()>,
 }
 
 impl Machine {
-    fn new() -> Self {
+    async fn new() -> Self {
+        let serial = EXECUTABLES.lock().await;
         let folder = tempfile::tempdir().unwrap();
         for path in ["opt/python/bin", "opt/python/lib/python3.11", "home", "work/.venv/bin"] {
             fs::create_dir_all(folder.path().join(path)).unwrap();
         }
         fs::remove_dir_all(folder.path().join("work/.venv")).unwrap();
         let workspace = Workspace::open(&folder.path().join("work"), &[]).unwrap();
-        let machine =
-            Self { folder, workspace, profile: profiles().get("default").unwrap().clone() };
+        let machine = Self {
+            folder,
+            workspace,
+            profile: profiles().get("default").unwrap().clone(),
+            _serial: serial,
+        };
         machine.install("opt/python/bin/python3", "");
         machine.install("shims/python3", "");
         machine
@@ -39,7 +46,6 @@ impl Machine {
         let prefix = self.at("opt/python");
         let answer = serde_json::json!({
             "executable": prefix.join("bin/python3"),
-            "version": [3, 11],
             "prefixes": [prefix],
             "libraries": [prefix.join("lib/python3.11")],
             "user_base": self.at("home/.local"),
@@ -54,7 +60,7 @@ impl Machine {
     /// A virtual environment of the workspace on `home`.
     fn venv(&self, home: &str) {
         fs::create_dir_all(self.at("work/.venv/bin")).unwrap();
-        let cfg = format!("home = {}\nversion = 3.10.1\n", self.at(home).display());
+        let cfg = format!("home = {}\n", self.at(home).display());
         fs::write(self.at("work/.venv/pyvenv.cfg"), cfg).unwrap();
         symlink(self.at("opt/python/bin/python3"), self.at("work/.venv/bin/python")).unwrap();
     }
@@ -78,19 +84,18 @@ impl Machine {
 
 #[tokio::test]
 async fn the_python_behind_the_shim_is_used_with_what_it_needs() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     let python = machine.python(&["shims"]).await.unwrap();
     assert_eq!(python.interpreter, machine.at("opt/python/bin/python3"));
     assert_eq!(python.support.mounts, [machine.at("opt/python")]);
     assert_eq!(python.support.path, [machine.at("opt/python/bin")]);
     assert_eq!(python.support.environment, []);
-    assert!(python.has_safe_path);
     assert_eq!(python.note, None);
 }
 
 #[tokio::test]
 async fn an_interpreter_is_asked_once_and_again_when_it_has_gone() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     let log = machine.at("log");
     machine.install("shims/python3", &format!("echo asked >> {}", log.display()));
     let runtimes = machine.runtimes(&["shims"]);
@@ -106,7 +111,7 @@ async fn an_interpreter_is_asked_once_and_again_when_it_has_gone() {
 
 #[tokio::test]
 async fn the_user_s_own_packages_are_visible_when_there_are_any() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     let site = machine.at("home/.local/lib/python3.11/site-packages");
     fs::create_dir_all(&site).unwrap();
     let python = machine.python(&["shims"]).await.unwrap();
@@ -117,7 +122,7 @@ async fn the_user_s_own_packages_are_visible_when_there_are_any() {
 
 #[tokio::test]
 async fn the_workspace_s_virtual_environment_goes_first_and_is_never_started_here() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     machine.venv("opt/python/bin");
     let python = machine.python(&["shims"]).await.unwrap();
     assert_eq!(python.interpreter, machine.at("work/.venv/bin/python"));
@@ -125,12 +130,11 @@ async fn the_workspace_s_virtual_environment_goes_first_and_is_never_started_her
     assert_eq!(python.support.path, [machine.at("work/.venv/bin")]);
     let prefix = machine.at("work/.venv").into_os_string().into_string().unwrap();
     assert_eq!(python.support.environment, [("VIRTUAL_ENV".to_owned(), prefix)]);
-    assert!(!python.has_safe_path, "it says that it is 3.10");
 }
 
 #[tokio::test]
 async fn a_virtual_environment_active_in_the_server_s_shell_is_not_started() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     let canary = machine.at("canary");
     machine.install("work/.venv/bin/python3", &format!("touch {}", canary.display()));
     let python = machine.python(&["work/.venv/bin", "shims"]).await.unwrap();
@@ -144,7 +148,7 @@ async fn a_virtual_environment_active_in_the_server_s_shell_is_not_started() {
 
 #[tokio::test]
 async fn a_virtual_environment_on_a_hidden_python_is_ignored_and_it_is_said() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     fs::create_dir_all(machine.at("hidden/bin")).unwrap();
     machine.venv("hidden/bin");
     let python = machine.python(&["shims"]).await.unwrap();
@@ -155,7 +159,7 @@ async fn a_virtual_environment_on_a_hidden_python_is_ignored_and_it_is_said() {
 
 #[tokio::test]
 async fn without_a_python_the_answer_says_what_to_do() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     let environment = BTreeMap::from([("PATH".into(), machine.at("none").into_os_string())]);
     let runtimes = Runtimes::new(&environment, &[], machine.workspace.path(), &profiles());
     let failure = runtimes.python(&machine.profile, &machine.workspace).await.unwrap_err();
@@ -166,7 +170,7 @@ async fn without_a_python_the_answer_says_what_to_do() {
 
 #[tokio::test]
 async fn the_python_that_the_profile_names_is_used_instead() {
-    let mut machine = Machine::new();
+    let mut machine = Machine::new().await;
     machine.install("other/python3", "");
     machine.venv("opt/python/bin");
     machine.profile.python.interpreter = Some(machine.at("other/python3"));
@@ -179,7 +183,7 @@ async fn the_python_that_the_profile_names_is_used_instead() {
 
 #[tokio::test]
 async fn a_named_python_inside_the_workspace_must_be_a_virtual_environment_s() {
-    let mut machine = Machine::new();
+    let mut machine = Machine::new().await;
     let canary = machine.at("canary");
     let touch = format!("touch {}", canary.display());
     machine.install("work/tools/bin/python3", &touch);
@@ -195,7 +199,7 @@ async fn a_named_python_inside_the_workspace_must_be_a_virtual_environment_s() {
 
 #[tokio::test]
 async fn bash_is_the_real_one_and_brings_its_prefix_only_when_it_is_hidden() {
-    let machine = Machine::new();
+    let machine = Machine::new().await;
     let bash = machine.runtimes(&[]).bash(&machine.profile, &machine.workspace).unwrap();
     assert!(bash.interpreter.ends_with("bash"), "{bash:?}");
     assert_eq!(bash.mounts, Vec::<PathBuf>::new());

@@ -23,8 +23,6 @@ pub(super) struct Venv {
     pub(super) prefix: PathBuf,
     /// Its interpreter.
     pub(super) interpreter: PathBuf,
-    /// Major and minor version, as far as it says.
-    pub(super) version: Option<(u32, u32)>,
 }
 
 /// What there is at a folder of the workspace.
@@ -72,7 +70,6 @@ pub(super) fn look(
     Found::Usable(Venv {
         prefix: workspace.path().join(folder),
         interpreter: workspace.path().join(python),
-        version: value(&text, "version").or_else(|| value(&text, "version_info")).and_then(version),
     })
 }
 
@@ -97,11 +94,6 @@ fn value<'a>(text: &'a str, key: &str) -> Option<&'a str> {
         .filter_map(|line| line.split_once('='))
         .find(|(name, _)| name.trim().eq_ignore_ascii_case(key))
         .map(|(_, value)| value.trim())
-}
-
-fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
 #[cfg(test)]
@@ -166,7 +158,6 @@ mod tests {
             Found::Usable(Venv {
                 prefix: place.at("work/.venv"),
                 interpreter: place.at("work/.venv/bin/python"),
-                version: Some((3, 11)),
             })
         );
     }
@@ -235,7 +226,7 @@ mod tests {
     fn keys_are_read_as_python_reads_them() {
         let text = "HOME = /a = b\r\nversion_info = 3.12.1.final.0\nhome = /second\n";
         assert_eq!(value(text, "home"), Some("/a = b"));
-        assert_eq!(value(text, "version_info").and_then(version), Some((3, 12)));
-        assert_eq!(version("nonsense"), None);
+        assert_eq!(value(text, "version_info"), Some("3.12.1.final.0"));
+        assert_eq!(value(text, "absent"), None);
     }
 }
