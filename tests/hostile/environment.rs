@@ -49,10 +49,10 @@ fn code_never_stands_in_a_command_line() {
 #[test]
 fn files_that_are_not_granted_do_not_exist() {
     let place = Place::new();
-    let secret = tempfile::NamedTemporaryFile::new().expect("a file");
+    let secret = tempfile::NamedTempFile::new().expect("a file");
     let path = secret.path().display().to_string();
     assert_eq!(place.bash_outside(&format!("cat {path}")).code, Some(0));
-    let paths = format!("{path} /etc/shadow /root /var/log /run/docker.sock /sys/kernel /boot");
+    let paths = format!("{path} /etc/shadow /root/.bashrc /root/.cargo /var/log /run/docker.sock /sys/kernel /boot");
     let answer = place.bash(&format!("for p in {paths}; do test -e $p && echo FOUND $p; done; true"));
     assert_eq!(answer.ok(), "");
 }

@@ -37,16 +37,17 @@ fn the_first_process_inside_cannot_be_read_killed_or_imitated() {
 #[test]
 fn only_three_descriptors_are_inherited() {
     let place = Place::new();
-    let list = "ls -1 /proc/$$/fd | tr '\\n' ' '";
+    let list = "import os\nfds = sorted(map(int, os.listdir('/proc/self/fd')))\n\
+                print(*[fd for fd in fds if os.path.exists(f'/proc/self/fd/{fd}')])";
+    place.file("list.py", list);
     let binary = env!("CARGO_BIN_EXE_cofferdam");
     let folder = place.path().display();
     let leak = |inner: &str| format!("exec 7</etc/passwd 8>/dev/null 9</; exec {inner}");
-    let outside = place.bash_outside(&leak(&format!("bash -c {list:?}")));
-    assert!(outside.stdout.contains("7 8 9"), "{outside:?}");
-    let inside =
-        place.bash_outside(&leak(&format!("{binary} run -w {folder} -- bash -c {list:?}")));
-    // Bash keeps its own at 255 while it runs a script file, but not with -c.
-    assert_eq!(inside.ok(), "0 1 2");
+    let outside = place.bash_outside(&leak("/usr/bin/python3 list.py"));
+    // Whoever runs the tests may have left further ones open: so much the better.
+    assert!(outside.ok().starts_with("0 1 2 7 8 9"), "{outside:?}");
+    let run = format!("{binary} run -w {folder} -- /usr/bin/python3 {folder}/list.py");
+    assert_eq!(place.bash_outside(&leak(&run)).ok(), "0 1 2");
 }
 
 /// D7
