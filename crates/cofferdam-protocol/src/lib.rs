@@ -6,6 +6,7 @@
 //! Not here: MCP (only the gateway knows it), sandboxes (only the worker and what is below know
 //! them), and any I/O: this crate turns values into bytes and back.
 
+pub mod admin;
 pub mod arguments;
 pub mod code;
 pub mod endpoint;
