@@ -96,6 +96,9 @@ impl PathError {
             Self::Outside { .. } | Self::LinkLeaves { .. } => {
                 Some("only paths inside the workspace can be used")
             }
+            Self::NoSuchDirectory(_) | Self::NotADirectory(_) => {
+                Some("name a directory that is there, or make it first")
+            }
             _ => None,
         }
     }

@@ -482,6 +482,3 @@ impl Shared {
         Ok((grant, outcome))
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -181,6 +181,3 @@ impl Server {
         });
     }
 }
-
-#[cfg(test)]
-mod tests;
