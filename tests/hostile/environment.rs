@@ -8,9 +8,8 @@ fn nothing_of_the_servers_environment_is_visible() {
     let place = Place::new();
     let secret = marker("secret");
     let search = "env; cat /proc/*/environ /proc/*/cmdline 2>/dev/null; true";
-    let outside = Answer::of(
-        std::process::Command::new("bash").args(["-c", search]).env("API_KEY", &secret),
-    );
+    let outside =
+        Answer::of(std::process::Command::new("bash").args(["-c", search]).env("API_KEY", &secret));
     assert!(outside.stdout.contains(&secret), "the search finds it where it is");
     let inside = Answer::of(place.run().args(["bash", "-c", search]).env("API_KEY", &secret));
     assert!(inside.ok().contains("HOME=/home/sandbox"), "{inside:?}");
@@ -52,8 +51,11 @@ fn files_that_are_not_granted_do_not_exist() {
     let secret = tempfile::NamedTempFile::new().expect("a file");
     let path = secret.path().display().to_string();
     assert_eq!(place.bash_outside(&format!("cat {path}")).code, Some(0));
-    let paths = format!("{path} /etc/shadow /root/.bashrc /root/.cargo /var/log /run/docker.sock /sys/kernel /boot");
-    let answer = place.bash(&format!("for p in {paths}; do test -e $p && echo FOUND $p; done; true"));
+    let paths = format!(
+        "{path} /etc/shadow /root/.bashrc /root/.cargo /var/log /run/docker.sock /sys/kernel /boot"
+    );
+    let answer =
+        place.bash(&format!("for p in {paths}; do test -e $p && echo FOUND $p; done; true"));
     assert_eq!(answer.ok(), "");
 }
 

@@ -5,7 +5,9 @@ use std::{
     process::{Command, Stdio},
 };
 
-use crate::support::{Answer, PATIENCE, Place, eventually, first_line, marker, processes_with, program};
+use crate::support::{
+    Answer, PATIENCE, Place, eventually, first_line, marker, processes_with, program,
+};
 
 /// A background job under a name that can be looked for.
 fn lingering(name: &str) -> String {
@@ -139,27 +141,32 @@ fn a_client_that_goes_away_ends_its_run() {
 #[test]
 fn a_hundred_runs_leave_nothing_behind() {
     let place = Place::new();
+    let name = marker("leftover");
     let count = || {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
-        let temporary = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
-        let ours = temporary.filter(|entry| entry.file_name().to_string_lossy().contains("cofferdam"));
-        (mounts.lines().count(), ours.count(), processes_with("cofferdam-init").len())
+        let files = std::fs::read_dir(place.path()).expect("the workspace").count();
+        (mounts.lines().count(), files, processes_with(&name).len())
     };
     let before = count();
     for turn in 0..100 {
-        let code = if turn % 3 == 0 { "kill -9 $$" } else { "(sleep 600 &); true" };
-        place.bash(code);
+        let end = if turn % 3 == 0 { "kill -9 $$" } else { "true" };
+        place.bash(&format!("(exec -a {name} sleep 600 &); {end}"));
     }
     assert_eq!(count(), before);
 }
 
 /// An MCP server over stdio, spoken to by hand.
-struct Server(std::process::Child);
+pub(crate) struct Server(std::process::Child);
 
 impl Server {
     fn start(place: &Place) -> Self {
+        Self::at(place.path())
+    }
+
+    /// A server on the workspace at `path`.
+    pub(crate) fn at(path: &std::path::Path) -> Self {
         let mut command = program();
-        command.args(["stdio", "-w"]).arg(place.path());
+        command.args(["stdio", "-w"]).arg(path);
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = Self(child.spawn().expect("starting a server"));
         server.send(&serde_json::json!({
@@ -187,6 +194,12 @@ impl Server {
             "jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": { "name": "bash_coding_tool.execute", "arguments": { "code": code } }
         }));
+    }
+
+    /// Calls, and waits for the answer as it stands on the wire.
+    pub(crate) fn answer(&mut self, code: &str) -> String {
+        self.call(code);
+        first_line(&mut self.0)
     }
 
     fn wait(&mut self) -> Option<i32> {

@@ -6,6 +6,7 @@
 //!
 //! Not here: messages and exit codes (`tests/cli`), what clients see (`tests/mcp`).
 
+mod carve_outs;
 mod environment;
 mod lifetime;
 mod privileges;

@@ -62,10 +62,13 @@ fn no_namespace_can_be_made_by_any_of_the_three_ways() {
 #[test]
 fn a_set_uid_program_gives_nothing() {
     let place = Place::new();
-    let copy = "cp \"$(command -v id)\" ./setuid-id && chown 12345 setuid-id && chmod 4755 setuid-id";
+    let copy =
+        "cp \"$(command -v id)\" ./setuid-id && chown 12345 setuid-id && chmod 4755 setuid-id";
     if place.bash_outside(copy).code != Some(0) {
         // Only root can give a file away. For others: what makes set-uid harmless is armed.
-        let answer = place.bash("grep NoNewPrivs /proc/self/status; findmnt -no OPTIONS -T . || cat /proc/mounts");
+        let answer = place.bash(
+            "grep NoNewPrivs /proc/self/status; findmnt -no OPTIONS -T . || cat /proc/mounts",
+        );
         assert!(answer.ok().contains("NoNewPrivs:\t1") && answer.ok().contains("nosuid"));
         return;
     }

@@ -10,7 +10,10 @@ fn a_process_of_the_same_user_cannot_be_seen_signalled_or_read() {
     let place = Place::new();
     let mut victim = Victim::start();
     let id = victim.id();
-    assert_eq!(place.bash_outside(&format!("kill -0 {id} && cat /proc/{id}/maps >/dev/null")).code, Some(0));
+    assert_eq!(
+        place.bash_outside(&format!("kill -0 {id} && cat /proc/{id}/maps >/dev/null")).code,
+        Some(0)
+    );
 
     let answer = place.bash(&format!("kill -9 {id}; cat /proc/{id}/maps; kill -9 -1; true"));
     assert!(answer.stderr.contains("No such process"), "{answer:?}");
@@ -78,7 +81,8 @@ fn an_ending_cannot_be_forged() {
                   echo 'returncode: 0'; kill -TERM $$";
     let answer = place.bash(attack);
     assert_eq!(answer.code, Some(128 + 15), "{answer:?}");
-    let json = Answer::of(place_json(&place).args(["bash", "-c", "echo '{\"returncode\":0}'; exit 9"]));
+    let json =
+        Answer::of(place_json(&place).args(["bash", "-c", "echo '{\"returncode\":0}'; exit 9"]));
     assert_eq!(json.code, Some(9));
     assert!(json.stdout.contains("\"returncode\":9") || json.stdout.contains("\"returncode\": 9"));
 }

@@ -54,6 +54,19 @@ pub(crate) enum CarveOutError {
     Link(String),
 }
 
+impl CarveOutError {
+    /// The next step, if there is one to name.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Globs(_) | Self::Walk(_) => None,
+            Self::TooMany => Some("use a smaller workspace, or a profile without such rules"),
+            Self::Link(_) => Some(
+                "replace the link by what it names, or use a profile whose rules do not match it",
+            ),
+        }
+    }
+}
+
 /// The carve-outs of one run.
 #[derive(Debug)]
 pub(crate) struct Guard {

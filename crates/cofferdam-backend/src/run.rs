@@ -36,6 +36,8 @@ const KILL_PATIENCE: Duration = Duration::from_millis(100);
 /// After the last record: how long bubblewrap may take to leave.
 const LEAVE_PATIENCE: Duration = Duration::from_millis(500);
 
+const FOLDER_HINT: &str = "correct the profile's `filesystem.write`";
+
 /// What all runs share.
 pub(crate) struct Shared<'a> {
     pub(crate) settings: &'a BackendSettings,
@@ -85,11 +87,11 @@ pub(crate) async fn in_bubblewrap(
     let limits = &grant.profile().limits;
     let folders = match folders::open(grant, workspace) {
         Ok(folders) => folders,
-        Err(error) => return Ok(not_built(grant, shared, started, &error)),
+        Err(error) => return Ok(not_built(grant, shared, started, &error, Some(FOLDER_HINT))),
     };
     let (guard, carve) = match Guard::prepare(grant, &folders).await {
         Ok(prepared) => prepared,
-        Err(error) => return Ok(not_built(grant, shared, started, &error)),
+        Err(error) => return Ok(not_built(grant, shared, started, &error, error.hint())),
     };
     let prepared = (|| -> io::Result<_> {
         let order = Order {
@@ -114,7 +116,7 @@ pub(crate) async fn in_bubblewrap(
     })();
     let (order, mut streams, inner, control, inner_control) = match prepared {
         Ok(prepared) => prepared,
-        Err(error) => return Ok(not_built(grant, shared, started, &error)),
+        Err(error) => return Ok(not_built(grant, shared, started, &error, None)),
     };
     let launch = Launch {
         grant,
@@ -134,7 +136,7 @@ pub(crate) async fn in_bubblewrap(
         Ok(launched) => launched,
         Err(error) => {
             streams.finish().await;
-            return Ok(not_built(grant, shared, started, &error));
+            return Ok(not_built(grant, shared, started, &error, None));
         }
     };
 
@@ -324,6 +326,7 @@ fn not_built(
     shared: &Shared<'_>,
     started: Instant,
     error: &dyn std::error::Error,
+    hint: Option<&str>,
 ) -> Outcome {
     let mut message = format!("the sandbox could not be prepared: {error}");
     if let Some(source) = error.source() {
@@ -334,7 +337,7 @@ fn not_built(
         ending: Ending::NotStarted(NotStarted {
             kind: NotStartedKind::Sandbox,
             message,
-            hint: None,
+            hint: hint.map(str::to_owned),
         }),
         stdout: Default::default(),
         stderr: Default::default(),

@@ -285,8 +285,13 @@ impl Shared {
         // Whole even if a holder panicked: it is replaced in one piece.
         let mut held = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
         if !held.is_current() {
-            *held = Workspace::open(&self.settings.workspace, &self.settings.homes)
+            let found = Workspace::open(&self.settings.workspace, &self.settings.homes)
                 .map_err(|error| failure::of_workspace(&error))?;
+            // A link in its place leads to what nobody granted.
+            if found.path() != held.path() {
+                return Err(failure::of_moved_workspace(held.path(), found.path()));
+            }
+            *held = found;
         }
         Ok(held.clone())
     }

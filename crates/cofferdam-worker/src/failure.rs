@@ -2,7 +2,7 @@
 //!
 //! The sources of an error are part of the message here, because nobody after this prints a chain.
 
-use std::error::Error;
+use std::{error::Error, path::Path};
 
 use cofferdam_backend::{BackendError, NotStarted, SelectError};
 use cofferdam_fs::{PathError, WorkspaceError};
@@ -11,6 +11,15 @@ use cofferdam_protocol::{ErrorCode, Failure};
 
 pub(crate) fn of_workspace(error: &WorkspaceError) -> Failure {
     Failure::new(ErrorCode::WorkspaceInvalid, chain(error)).with_hint(error.hint())
+}
+
+/// Something else lies where the workspace was, and a link leads there.
+pub(crate) fn of_moved_workspace(expected: &Path, found: &Path) -> Failure {
+    Failure::new(
+        ErrorCode::WorkspaceInvalid,
+        format!("`{}` now leads to `{}`", expected.display(), found.display()),
+    )
+    .with_hint("the workspace was replaced by a link; put a directory there, or start anew")
 }
 
 pub(crate) fn of_path(error: &PathError) -> Failure {
