@@ -85,8 +85,8 @@ async def script_name(client: Client, site: Site, tool: str) -> re.Pattern[str]:
     """What a server calls the script it runs; EAA's has a part that changes with each call."""
     ask = "print(__file__)" if tool == PYTHON_TOOL else 'echo "$0"'
     result = await client.call_tool(tool, {"code": ask})
-    name = values_of(result)["stdout"]
-    assert isinstance(name, str)
+    assert not result.is_error, result.content[0].text
+    name = str(values_of(result)["stdout"])
     random_part = re.compile(r"tmp[a-z0-9_]{8}(?=\.(?:py|sh)$)")
     folder, dot, suffix = random_part.sub("\0", name.strip()).partition("\0")
     return re.compile(re.escape(folder) + (r"tmp[a-z0-9_]{8}" if dot else "") + re.escape(suffix))

@@ -181,14 +181,17 @@ BAD_ARGUMENTS = [
 
 async def test_bad_arguments_are_refused_by_name_and_the_server_lives_on(way: Way, site: Site) -> None:
     async with way.connect(site) as client:
+        without_hint: list[str] = []
         for arguments, message in BAD_ARGUMENTS:
             result = await client.call_tool(BASH_TOOL, arguments)
             assert message in refusal(result)
             assert "\n" not in refusal(result) and len(refusal(result)) < 500
             assert result.meta["cofferdam"]["code"], message
-            assert result.meta["cofferdam"]["hint"], message
+            if not result.meta["cofferdam"]["hint"]:
+                without_hint.append(refusal(result))
         assert values(await client.call_tool(BASH_TOOL, {"code": "echo on"}))["stdout"] == "on\n"
         assert list(site.workspace.iterdir()) == []
+        assert without_hint == []
 
 
 async def test_the_last_values_can_be_read(way: Way, site: Site) -> None:
