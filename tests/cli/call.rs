@@ -124,9 +124,23 @@ fn the_profile_option_stands_for_the_argument_that_is_left_out() {
     let code = json!({ "code": "echo hi" }).to_string();
     let finished = world.cofferdam().args(["call", "-p", "no-such-profile", BASH, &code]).finish();
     assert_eq!(finished.expect_code(1).json()["code"], "profile_unknown");
-    let own = json!({ "code": "echo hi", "profile": "default" }).to_string();
-    let finished = world.cofferdam().args(["call", "-p", "no-such-profile", BASH, &own]).finish();
-    assert_eq!(finished.expect_code(0).json()["stdout"], "hi\n");
+    let profiles = world.outside("sandbox-profiles");
+    std::fs::create_dir(&profiles).expect("a folder can be made");
+    let text = "description = \"Another one.\"\nextends = \"base\"\n";
+    std::fs::write(profiles.join("another.toml"), text).expect("a file can be written");
+    let config = world.outside("cofferdam.toml");
+    std::fs::write(&config, "").expect("a file can be written");
+    let profile = |arguments: &Value| {
+        let finished = world
+            .cofferdam()
+            .args(["call", "-p", "another", BASH, &arguments.to_string(), "--config"])
+            .arg(&config)
+            .finish()
+            .expect_code(0);
+        finished.json()["sandbox"]["profile"].clone()
+    };
+    assert_eq!(profile(&json!({ "code": "true" })), "another");
+    assert_eq!(profile(&json!({ "code": "true", "profile": "default" })), "default");
 }
 
 #[test]
@@ -153,7 +167,7 @@ fn the_call_works_on_the_named_workspace() {
 
 #[test]
 fn an_interrupt_cancels_the_call() {
-    use crate::support::processes::{Watched, wait_for};
+    use crate::support::processes::{Watched, wait_for_sleep};
     let world = World::new();
     let mut child = world
         .cofferdam()
@@ -162,7 +176,7 @@ fn an_interrupt_cancels_the_call() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .expect("the program can be started");
-    let sleepers = wait_for("987.201");
+    let sleepers = wait_for_sleep("987.201");
     let watched = Watched::new(child.id());
     watched.signal(rustix::process::Signal::INT);
     watched.expect_end();

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 
 use crate::support::{
     Finish, World, own,
-    processes::{Watched, wait_for},
+    processes::{Watched, wait_for_sleep},
 };
 
 /// Starts it and waits for the line `ready`.
@@ -53,7 +53,7 @@ fn a_second_signal_ends_what_does_not_want_to_end() {
     // The profile's grace is shortened by the second signal, so nothing here waits for it.
     let script = "trap '' TERM INT; echo ready; while :; do sleep 987.001; done";
     let (mut child, _from) = started(&mut world.shell(script));
-    let sleepers = wait_for("987.001");
+    let sleepers = wait_for_sleep("987.001");
     let watched = Watched::new(child.id());
     watched.signal(Signal::INT);
     watched.signal(Signal::TERM);
@@ -68,7 +68,7 @@ fn nothing_survives_when_the_program_itself_is_killed() {
     let world = World::new();
     let (mut child, _from) =
         started(&mut world.shell("setsid sleep 987.002 & echo ready; sleep 987.002"));
-    let sleepers = wait_for("987.002");
+    let sleepers = wait_for_sleep("987.002");
     Watched::new(child.id()).signal(Signal::KILL);
     child.wait().expect("it has ended");
     sleepers.iter().for_each(Watched::expect_end);
@@ -107,7 +107,7 @@ fn processes_left_in_the_background_end_with_the_run() {
     // `read` met the end of its empty input: the run is over.
     assert_eq!(rest(from), "");
     child.wait().expect("it ends");
-    assert!(crate::support::processes::with_argument("987.003").is_empty());
+    assert!(crate::support::processes::sleeping("987.003").is_empty());
 }
 
 #[test]
@@ -117,5 +117,5 @@ fn the_deadline_needs_no_signal_from_outside() {
         .run(&["--timeout", "200ms"], &["sh", "-c", "trap '' TERM; sleep 987.004 & wait"])
         .finish()
         .expect_code(124);
-    assert!(crate::support::processes::with_argument("987.004").is_empty());
+    assert!(crate::support::processes::sleeping("987.004").is_empty());
 }

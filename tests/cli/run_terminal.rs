@@ -53,17 +53,21 @@ fn the_windows_size_is_known_and_followed() {
 fn an_interactive_shell_has_job_control() {
     let world = World::new();
     let mut session = Session::start(&world, &["run", "--", "bash", "--norc", "--noprofile", "-i"]);
-    session.send("PS1='> '\n");
-    session.expect("\n> ");
-    session.send("sleep 987.101 &\n");
-    session.expect("[1] ");
-    session.send("jobs\n");
-    session.expect("Running");
-    session.send("fg\n");
-    session.expect("sleep 987.101");
+    session.send("PS1='rea''dy> '\n");
+    session.expect("ready> ");
+    session.send("cat\n");
+    session.send("there\n");
+    // Once by the terminal's echo, once by cat: it runs, and has the terminal.
+    session.expect("there\r\nthere");
     session.send("\x1a");
     session.expect("Stopped");
-    session.send("kill %1; wait; exit 5\n");
+    session.expect("ready> ");
+    session.send("fg\n");
+    session.send("again\n");
+    session.expect("again\r\nagain");
+    session.send("\x04");
+    session.expect("ready> ");
+    session.send("exit 5\n");
     let (status, shown) = session.finish();
     assert_eq!(status.code(), Some(5), "{shown}");
     assert!(!shown.contains("no job control"), "{shown}");
@@ -166,8 +170,8 @@ fn a_background_job_neither_reads_nor_changes_the_terminal() {
     let world = World::new();
     let own = own();
     let mut session = Session::start_program(&world, "bash", &["--norc", "--noprofile", "-i"]);
-    session.send("PS1='> '\n");
-    session.expect("\n> ");
+    session.send("PS1='rea''dy> '\n");
+    session.expect("ready> ");
     session.send(&format!("'{own}' run -- echo from-the-background & wait; echo code $?\n"));
     session.expect("\nfrom-the-background");
     session.expect("code 0");

@@ -13,7 +13,7 @@ use crate::support::{
     client::{call_over_http, value},
     own,
     processes::{
-        Watched, children, command_line, descendants, descriptors, wait_for, with_argument,
+        Watched, children, command_line, descendants, descriptors, wait_for_sleep, with_argument,
     },
     program,
     server::Server,
@@ -68,7 +68,7 @@ fn a_term_signal_lets_calls_finish_and_ends_with_0() {
         call_over_http(&address, BASH, &json!({ "code": code }))
     });
     while !world.workspace().join("started").exists() {
-        std::thread::yield_now();
+        crate::support::between_looks();
     }
     server.supervisor.signal(Signal::TERM);
     server.expect_line("told to end");
@@ -91,7 +91,7 @@ fn a_second_signal_ends_everything_at_once() {
     let call = std::thread::spawn(move || {
         call_over_http(&address, BASH, &json!({ "code": "trap '' TERM; sleep 987.301" }))
     });
-    let sleepers = wait_for("987.301");
+    let sleepers = wait_for_sleep("987.301");
     server.supervisor.signal(Signal::TERM);
     server.expect_line("told to end");
     server.supervisor.signal(Signal::INT);
@@ -126,7 +126,7 @@ fn a_call_whose_worker_dies_is_answered_and_its_sandbox_is_gone() {
     let call = std::thread::spawn(move || {
         call_over_http(&address, BASH, &json!({ "code": "setsid sleep 987.302 & sleep 987.302" }))
     });
-    let sleepers = wait_for("987.302");
+    let sleepers = wait_for_sleep("987.302");
     ready.worker.signal(Signal::KILL);
     let answer = call.join().expect("the client ends").expect("an answer");
     let result = &answer["result"];
@@ -178,7 +178,7 @@ fn a_supervisor_that_is_killed_leaves_no_process_and_no_file() {
     let call = std::thread::spawn(move || {
         call_over_http(&address, BASH, &json!({ "code": "setsid sleep 987.303 & sleep 987.303" }))
     });
-    let sleepers = wait_for("987.303");
+    let sleepers = wait_for_sleep("987.303");
     let everything: Vec<Watched> =
         descendants(server.supervisor.pid()).into_iter().map(Watched::new).collect();
     assert!(everything.len() > 2, "the sandbox is below the worker");
@@ -194,6 +194,7 @@ fn a_stopped_worker_dies_with_its_supervisor_too() {
     let mut server = Server::serve(&world, &[]);
     let ready = server.ready();
     ready.worker.signal(Signal::STOP);
+    ready.worker.expect_stop();
     server.supervisor.signal(Signal::KILL);
     ready.gateway.expect_end();
     ready.worker.expect_end();
@@ -302,13 +303,9 @@ fn no_process_keeps_a_descriptor_that_somebody_left_open() {
     let ready = server.ready();
     let address = ready.address.clone();
     let call = std::thread::spawn(move || {
-        call_over_http(
-            &address,
-            BASH,
-            &json!({ "code": "ls -l /proc/self/fd; read < /dev/zero; sleep 987.304" }),
-        )
+        call_over_http(&address, BASH, &json!({ "code": "sleep 987.304" }))
     });
-    let _sleepers = wait_for("987.304");
+    let _sleepers = wait_for_sleep("987.304");
     for pid in descendants(server.supervisor.pid()) {
         let open = descriptors(pid);
         let leaked = open.iter().any(|(_, target)| target.contains("secret.txt"));
@@ -346,7 +343,7 @@ fn the_worker_and_the_gateway_are_programs_of_their_own_too() {
         .expect("the worker can be started");
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         assert!(worker.try_wait().expect("it can be asked").is_none(), "the worker ended");
-        std::thread::yield_now();
+        crate::support::between_looks();
     }
     let mut gateway = Command::new(program("cofferdam-mcp"));
     world.surround(&mut gateway);

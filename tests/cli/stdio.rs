@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::support::{
     Finish, World,
-    client::value,
-    processes::{Watched, descendants, wait_for},
+    client::{PipeClient, value},
+    processes::{Watched, descendants, wait_for_sleep},
     server::Server,
 };
 
@@ -65,7 +65,7 @@ fn a_client_that_leaves_in_mid_call_leaves_nothing_running() {
     let world = World::new();
     let (server, mut client) = Server::stdio(&world, &[]);
     client.send_call(BASH, &json!({ "code": "setsid sleep 987.401 & sleep 987.401" }));
-    let sleepers = wait_for("987.401");
+    let sleepers = wait_for_sleep("987.401");
     client.close();
     drop(client);
     server.supervisor.signal(Signal::TERM);
@@ -79,7 +79,7 @@ fn a_supervisor_that_is_killed_leaves_nothing() {
     let (mut server, mut client) = Server::stdio(&world, &[]);
     server.ready();
     client.send_call(BASH, &json!({ "code": "sleep 987.402" }));
-    let sleepers = wait_for("987.402");
+    let sleepers = wait_for_sleep("987.402");
     let everything: Vec<Watched> =
         descendants(server.supervisor.pid()).into_iter().map(Watched::new).collect();
     server.supervisor.signal(Signal::KILL);
@@ -119,4 +119,27 @@ fn quiet_is_silent() {
     let finished =
         world.cofferdam().args(["stdio", "--quiet"]).stdout(Stdio::piped()).finish().expect_code(0);
     assert_eq!(finished.stderr, "");
+}
+
+#[test]
+fn a_client_that_does_not_read_the_log_is_served_all_the_same() {
+    let world = World::new();
+    let (reader, writer) = std::io::pipe().expect("a pipe can be made");
+    drop(reader);
+    let mut child = world
+        .cofferdam()
+        .args(["stdio", "-vv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(writer)
+        .spawn()
+        .expect("the program can be started");
+    let to = child.stdin.take().expect("its input is a pipe");
+    let from = child.stdout.take().expect("its output is a pipe");
+    let mut client = PipeClient::new(to, from);
+    let answer = client.call(BASH, &json!({ "code": "echo served" }));
+    assert_eq!(value(&answer)["stdout"], "served\n");
+    client.close();
+    Watched::new(child.id()).expect_end();
+    assert_eq!(child.wait().expect("it has ended").code(), Some(0));
 }

@@ -26,6 +26,8 @@ pub(crate) fn start(kind: CommandKind, verbosity: Verbosity) {
     let logging = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
+        // It would say so on standard error, by a macro that panics when that is closed.
+        .log_internal_errors(false)
         .with_ansi(io::stderr().is_terminal())
         .try_init();
     // Only a second start can fail, and there is none.

@@ -31,16 +31,11 @@ pub(crate) fn notice(line: &str) {
     to_stderr(&format!("cofferdam: {}\n", printable(line)));
 }
 
-/// Prints text that is already laid out for people, such as help.
-pub(crate) fn stderr_text(text: &str) {
-    to_stderr(text);
-}
-
 /// Prints a result.
 ///
 /// # Errors
 /// When standard output cannot take it. A reader that went away is [`Exit::BROKEN_PIPE`]; ask
-/// [`is_broken_pipe`].
+/// [`quiet_exit`].
 pub(crate) fn result(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -60,14 +55,9 @@ pub(crate) fn json(value: &Value) -> io::Result<()> {
     result(&(rendered.map_err(io::Error::other)? + "\n"))
 }
 
-/// Whether the other end of standard output is gone, which is nobody's fault.
-pub(crate) fn is_broken_pipe(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::BrokenPipe
-}
-
 /// What a failed write to standard output means for the exit code, when it needs no message.
 pub(crate) fn quiet_exit(error: &io::Error) -> Option<Exit> {
-    is_broken_pipe(error).then_some(Exit::BROKEN_PIPE)
+    (error.kind() == io::ErrorKind::BrokenPipe).then_some(Exit::BROKEN_PIPE)
 }
 
 fn to_stderr(text: &str) {

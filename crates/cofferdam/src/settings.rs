@@ -52,11 +52,13 @@ pub(crate) fn executor(
         Some(workspace) => workspace,
         None => current_directory()?,
     };
+    config.may_decide_about(&workspace)?;
+    let profiles = config.profiles()?.protecting(&config.own_files_in(&workspace));
     let execution = &config.execution;
     Ok(WorkerSettings {
         workspace,
         default_profile: execution.default_profile.clone(),
-        profiles: config.profiles()?,
+        profiles,
         serial: execution.mode == Mode::Serial,
         max_running: execution.max_running as usize,
         max_queued: execution.max_queued as usize,

@@ -132,6 +132,11 @@ impl World {
     }
 }
 
+/// A pause between two looks at something that nothing announces, to leave the processor to it.
+pub(crate) fn between_looks() {
+    std::thread::sleep(Duration::from_millis(5));
+}
+
 /// The entries of a directory.
 pub(crate) fn entries(directory: &Path) -> Vec<PathBuf> {
     fs::read_dir(directory)

@@ -1,13 +1,18 @@
 //! Watching processes: by pidfd, so that a number that is used again cannot mislead.
 
-use std::{fs, os::fd::OwnedFd, time::Instant};
+use std::{
+    fs,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    time::Instant,
+};
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open},
 };
 
-use super::PATIENCE;
+use super::{PATIENCE, between_looks};
 
 /// One process that is watched.
 #[derive(Debug)]
@@ -42,6 +47,20 @@ impl Watched {
         assert_eq!(ready, 1, "process {:?} still runs: {:?}", self.pid, command_line(self.pid()));
     }
 
+    /// Waits until it is stopped, every thread of it: before that the kernel does not count it as
+    /// stopped.
+    #[track_caller]
+    pub(crate) fn expect_stop(&self) {
+        let begun = Instant::now();
+        let is_stopped =
+            |thread: &PathBuf| status(thread, "State:").is_none_or(|state| state.starts_with('T'));
+        let threads = PathBuf::from(format!("/proc/{}/task", self.pid()));
+        while !super::entries(&threads).iter().all(is_stopped) {
+            assert!(begun.elapsed() < PATIENCE, "process {:?} did not stop", self.pid);
+            between_looks();
+        }
+    }
+
     /// Whether it runs.
     pub(crate) fn runs(&self) -> bool {
         let timeout = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -59,18 +78,23 @@ pub(crate) fn with_argument(text: &str) -> Vec<u32> {
         .collect()
 }
 
-/// Waits until there is a process with this text as its whole last argument, and watches all that
-/// have it.
+/// The processes that are `sleep SECONDS` and nothing else. Each test has a number of its own.
+pub(crate) fn sleeping(seconds: &str) -> Vec<u32> {
+    let wanted = format!("sleep {seconds} ");
+    processes().into_iter().filter(|pid| command_line(*pid) == wanted).collect()
+}
+
+/// Waits until `sleep SECONDS` runs, and watches all that do.
 #[track_caller]
-pub(crate) fn wait_for(text: &str) -> Vec<Watched> {
+pub(crate) fn wait_for_sleep(seconds: &str) -> Vec<Watched> {
     let begun = Instant::now();
     loop {
-        let found: Vec<Watched> = with_argument(text).into_iter().map(Watched::new).collect();
+        let found: Vec<Watched> = sleeping(seconds).into_iter().map(Watched::new).collect();
         if !found.is_empty() {
             return found;
         }
-        assert!(begun.elapsed() < PATIENCE, "no process with `{text}` appeared");
-        std::thread::yield_now();
+        assert!(begun.elapsed() < PATIENCE, "`sleep {seconds}` did not appear");
+        between_looks();
     }
 }
 
@@ -118,6 +142,11 @@ fn processes() -> Vec<u32> {
 }
 
 fn parent_of(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+    status(Path::new(&format!("/proc/{pid}")), "PPid:")?.parse().ok()
+}
+
+/// One line of proc_pid_status(5).
+fn status(process: &Path, key: &str) -> Option<String> {
+    let status = fs::read_to_string(process.join("status")).ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix(key))?.trim().to_owned())
 }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    PATIENCE, World,
+    PATIENCE, World, between_looks,
     client::PipeClient,
     processes::{Watched, children, command_line},
 };
@@ -117,7 +117,7 @@ impl Server {
                 return Watched::new(pid);
             }
             assert!(begun.elapsed() < PATIENCE, "no new worker appeared");
-            std::thread::yield_now();
+            between_looks();
         }
     }
 

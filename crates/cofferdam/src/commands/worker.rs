@@ -1,8 +1,13 @@
 //! The worker process: an executor behind a socket.
 
-use std::{env, fs, io, net::TcpListener, path::PathBuf, process, thread};
+use std::{
+    env, fs, io,
+    path::{Path, PathBuf},
+    process, thread,
+};
 
-use cofferdam_protocol::{Endpoint, Failure};
+use cofferdam_protocol::Endpoint;
+use cofferdam_worker::{Auth, Executor, Listener, ServeError, bind_unix};
 use rustix::process::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -28,42 +33,46 @@ pub(crate) enum WorkerProcessError {
         /// Why not.
         source: io::Error,
     },
-    /// A TCP endpoint without a secret: every local user could use it.
-    #[error("the endpoint {0} needs a shared secret")]
-    NoSecret(Endpoint),
+    /// The endpoint cannot be served.
+    #[error(transparent)]
+    Serve(ServeError),
 }
 
 impl WorkerProcessError {
     /// The next step.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
-            Self::NoSecret(_) => {
+            Self::Serve(ServeError::NoToken) => {
                 Some(format!("set {WORKER_TOKEN} for both processes, or use a Unix socket"))
             }
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some("another process listens there: end it, or choose another endpoint".to_owned())
             }
-            Self::Listen { .. } | Self::Setup(_) => None,
+            Self::Listen { .. } | Self::Setup(_) | Self::Serve(_) => None,
         }
     }
 }
 
 /// Serves until told to end.
 pub(super) fn work(plan: WorkerPlan) -> Result<Exit, CommandError> {
-    follow_supervisor(plan.private_directory.clone()).map_err(WorkerProcessError::Setup)?;
+    let directory = plan.private_directory.clone();
+    let supervised = follow_supervisor(directory.clone()).map_err(WorkerProcessError::Setup)?;
     let runtime = super::event_loop().map_err(CommandError::setup("making an event loop"))?;
-    let result = runtime.block_on(serve(plan));
+    let result = runtime.block_on(serve(plan, supervised.is_some()));
     runtime.shutdown_background();
+    if supervised.is_some_and(|supervised| supervised.is_orphan()) {
+        remove(directory.as_deref());
+    }
     result
 }
 
-/// Dies with the supervisor, if there is one, at once and whatever else goes on: on a thread of its
+/// Dies with the supervisor, if there is one (the answer), at once and whatever else goes on: on a thread of its
 /// own, since the event loop may be what hangs. The sandboxes die with this process.
 ///
 /// The signal is SIGTERM, not SIGKILL, so that the socket's directory can be removed, which the
 /// supervisor no longer can.
-fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<()> {
-    let Some(supervised) = Supervised::by_environment(Signal::TERM)? else { return Ok(()) };
+fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<Option<Supervised>> {
+    let Some(supervised) = Supervised::by_environment(Signal::TERM)? else { return Ok(None) };
     let runtime = super::event_loop()?;
     let mut terminated = {
         let _inside = runtime.enter();
@@ -74,18 +83,67 @@ fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<()> {
             loop {
                 let _ = terminated.recv().await;
                 if supervised.is_orphan() {
-                    if let Some(directory) = &private_directory {
-                        let _ = fs::remove_dir_all(directory);
-                    }
+                    remove(private_directory.as_deref());
                     process::exit(Exit::Signal(Signal::TERM.as_raw()).code().into());
                 }
             }
         });
     })?;
-    Ok(())
+    Ok(Some(supervised))
 }
 
-async fn serve(plan: WorkerPlan) -> Result<Exit, CommandError> {
-    let _ = (plan, CancellationToken::new(), env::var(WORKER_TOKEN), StopSignals::listen());
-    Ok(Exit::Success)
+/// Removes the directory that the supervisor made and can no longer remove.
+fn remove(private_directory: Option<&Path>) {
+    if let Some(directory) = private_directory {
+        // Fails only when it is gone already.
+        let _ = fs::remove_dir_all(directory);
+    }
+}
+
+async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError> {
+    let mut signals = StopSignals::listen().map_err(WorkerProcessError::Setup)?;
+    let executor = Executor::new(plan.settings).map_err(CommandError::Refused)?;
+    let listener = listen(&plan.bind)?;
+    let auth = Auth {
+        uid: rustix::process::geteuid().as_raw(),
+        token: env::var(WORKER_TOKEN).ok().filter(|secret| !secret.is_empty()),
+    };
+    tracing::debug!(endpoint = %plan.bind, "the worker listens");
+
+    let stop = CancellationToken::new();
+    let serving = cofferdam_worker::serve(listener, executor, auth, stop.clone(), plan.drain);
+    tokio::pin!(serving);
+    let exit = loop {
+        let signal = tokio::select! {
+            result = &mut serving => {
+                break result.map(|()| Exit::Success).map_err(WorkerProcessError::Serve);
+            }
+            signal = signals.next() => signal,
+        };
+        // The supervisor has one way to say it; whatever else comes was meant for others.
+        if supervised && signal != Signal::TERM.as_raw() {
+            continue;
+        }
+        if stop.is_cancelled() && !supervised {
+            break Ok(Exit::Signal(signal));
+        }
+        stop.cancel();
+    };
+    if let Endpoint::Unix(path) = &plan.bind {
+        // Whoever replaced it meanwhile listens there now, and notices.
+        let _ = fs::remove_file(path);
+    }
+    Ok(exit?)
+}
+
+fn listen(endpoint: &Endpoint) -> Result<Listener, WorkerProcessError> {
+    let failed = |source| WorkerProcessError::Listen { endpoint: endpoint.clone(), source };
+    match endpoint {
+        Endpoint::Unix(path) => bind_unix(path).map(Listener::Unix).map_err(failed),
+        Endpoint::Tcp(address) => {
+            let listener = std::net::TcpListener::bind(address).map_err(failed)?;
+            listener.set_nonblocking(true).map_err(failed)?;
+            tokio::net::TcpListener::from_std(listener).map(Listener::Tcp).map_err(failed)
+        }
+    }
 }
