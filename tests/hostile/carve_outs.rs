@@ -26,7 +26,7 @@ impl Carved {
         fs::create_dir(config.path().join("profiles")).expect("a folder");
         let profile = format!(
             "description = \"carved\"\nextends = \"base\"\nbackends = [\"bubblewrap\"]\n\
-             require = {{ files = \"full\" }}\n[filesystem]\n\
+             require = {{ files = \"full\" }}\n[filesystem]\nworkspace = \"write\"\nallow_new_repositories = false\n\
              protect = [\"**/.git/config\", \"**/.git/hooks\", \"**/.vscode\", \"**/.mcp.json\"]\n\
              deny = [\"**/.env\", \"**/.ssh\"]\n{extra}\n"
         );
@@ -255,6 +255,43 @@ fn a_configuration_in_the_workspace_is_not_taken_as_given() {
         answer.stderr.contains("cofferdam.toml") && answer.stderr.contains("--config"),
         "{answer:?}"
     );
+}
+
+/// B6: a configuration that somebody named is trusted as it was, not as a run leaves it.
+#[test]
+fn a_named_configuration_in_the_workspace_cannot_be_changed_by_a_run() {
+    let place = Place::new();
+    let config = place.file("cofferdam.toml", "[execution]\nprofile_dirs = [\"profiles\"]\n");
+    fs::create_dir(place.path().join("profiles")).expect("a folder");
+    let attack = "(echo evil >> cofferdam.toml; rm -f cofferdam.toml; mv cofferdam.toml x; \
+                  echo evil > profiles/default.toml; mv profiles p) 2>/dev/null; true";
+    let run = |config: &Path| {
+        let mut command = program();
+        command.args(["run", "--config"]).arg(config).arg("-w").arg(place.path());
+        Answer::of(command.args(["--", "bash", "-c", attack]))
+    };
+    assert_eq!(run(&config).code, Some(0));
+    let left = fs::read_to_string(&config).expect("still there");
+    assert!(!left.contains("evil"), "{left}");
+    assert_eq!(fs::read_dir(place.path().join("profiles")).expect("still there").count(), 0);
+    // Positive control: a configuration elsewhere does not make these names special.
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let other = elsewhere.path().join("cofferdam.toml");
+    fs::write(&other, "").expect("a file");
+    run(&other);
+    assert!(place.path().join("p").exists());
+}
+
+#[test]
+fn a_plain_repository_may_be_made_under_the_shipped_profile() {
+    let place = Place::new();
+    let code = "git init -q one && cd one && echo x > a && git add a && \
+                git -c user.name=n -c user.email=e@x commit -q -m m && git log --oneline | wc -l";
+    assert_eq!(place.bash(code).ok(), "1");
+    assert!(place.path().join("one/.git/config").exists());
+    // Positive control: one that would run a program may not.
+    place.bash("git init -q two && git -C two config core.fsmonitor ./evil");
+    assert!(!place.path().join("two/.git/config").exists());
 }
 
 /// A5, CVE-2026-87766

@@ -78,6 +78,17 @@ impl Profiles {
         Ok(Self { generation: self.generation + 1, ..Self::load(sources)? })
     }
 
+    /// The same profiles, each of which protects `globs` too.
+    ///
+    /// For what the server itself reads and finds in a workspace: code could loosen the next start.
+    #[must_use]
+    pub fn protecting(mut self, globs: &[String]) -> Self {
+        for loaded in self.profiles.values_mut() {
+            loaded.profile.filesystem.protect.extend_from_slice(globs);
+        }
+        self
+    }
+
     /// The profile of that name.
     ///
     /// # Errors

@@ -27,6 +27,12 @@ pub(crate) enum ConfigError {
     /// What the environment, or what it and the defaults together, say cannot be used.
     #[error("failed to load the configuration")]
     Environment(#[source] DocumentError),
+    /// The file lies in the workspace, and nobody named it.
+    #[error(
+        "the configuration `{}` lies in the workspace, where code and repositories write",
+        .0.display()
+    )]
+    InWorkspace(PathBuf),
     /// The value of a variable is not UTF-8.
     #[error("the variable `{0}` is not UTF-8")]
     NotUtf8(String),
@@ -65,6 +71,11 @@ impl ConfigError {
             Self::ReadProfiles { source, .. } if source.kind() == io::ErrorKind::NotFound => {
                 Some("make the folder, or take it out of `execution.profile_dirs`".to_owned())
             }
+            Self::InWorkspace(path) => Some(format!(
+                "if you trust it, name it: `--config {}`; else use another workspace, or move it \
+                 to ~/.config/cofferdam/",
+                path.display()
+            )),
             Self::Read { .. } | Self::ReadProfiles { .. } | Self::NotUtf8(_) => None,
         }
     }

@@ -46,8 +46,19 @@ pub(crate) struct Config {
     pub(crate) approval: Approval,
     /// Who may call over HTTP.
     pub(crate) tokens: Vec<Token>,
+    /// The file that was read, if there was one.
+    pub(crate) file: Option<ConfigFile>,
     /// Where each value came from, by dotted key: `server.port`.
     pub(crate) origins: BTreeMap<String, Origin>,
+}
+
+/// The file of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConfigFile {
+    /// Absolute path.
+    pub(crate) path: PathBuf,
+    /// Somebody named it; it was not just lying where files are looked for.
+    pub(crate) named: bool,
 }
 
 /// How clients are served.
@@ -187,12 +198,43 @@ impl Config {
         let file = written.as_ref().map(|file| file.path.as_path());
         let folders = resolve::Folders { file: file.and_then(Path::parent), current };
         let keys = Layers::new(schema(), layers);
-        resolve::resolve(keys, &folders).map_err(|source| match (source.origin(), file) {
-            (Some(Origin::Line { .. }), Some(path)) => {
-                ConfigError::File { path: path.to_owned(), source }
+        let resolved =
+            resolve::resolve(keys, &folders).map_err(|source| match (source.origin(), file) {
+                (Some(Origin::Line { .. }), Some(path)) => {
+                    ConfigError::File { path: path.to_owned(), source }
+                }
+                _ => ConfigError::Environment(source),
+            })?;
+        let file =
+            written.as_ref().map(|file| ConfigFile { path: file.path.clone(), named: file.named });
+        Ok(Self { file, ..resolved })
+    }
+
+    /// Whether this configuration may decide about runs on `workspace`, an existing directory.
+    ///
+    /// What lies in a workspace belongs to the code, and to whoever wrote the repository in it: it
+    /// decides nothing unless somebody names it.
+    ///
+    /// # Errors
+    /// [`ConfigError::InWorkspace`] for a file in it that nobody named.
+    pub(crate) fn may_decide_about(&self, workspace: &Path) -> Result<(), ConfigError> {
+        match &self.file {
+            Some(file) if !file.named && lies_in(&file.path, workspace).is_some() => {
+                Err(ConfigError::InWorkspace(file.path.clone()))
             }
-            _ => ConfigError::Environment(source),
-        })
+            _ => Ok(()),
+        }
+    }
+
+    /// Globs, relative to `workspace`, of what this configuration was read from and lies in it.
+    pub(crate) fn own_files_in(&self, workspace: &Path) -> Vec<String> {
+        let file = self.file.as_ref().map(|file| &file.path);
+        file.into_iter()
+            .chain(&self.execution.profile_dirs)
+            .filter_map(|path| lies_in(path, workspace))
+            .filter_map(|relative| relative.to_str().map(globset::escape))
+            .filter(|glob| !glob.is_empty())
+            .collect()
     }
 
     /// The keys that ask for something which nothing enforces yet, so that the server can say so.
@@ -211,4 +253,11 @@ impl Config {
         ];
         asked.into_iter().filter(|(_, asked)| *asked).map(|(key, _)| key).collect()
     }
+}
+
+/// Where `path` lies in `workspace`, both without links.
+fn lies_in(path: &Path, workspace: &Path) -> Option<PathBuf> {
+    let path = path.canonicalize().ok()?;
+    let workspace = workspace.canonicalize().ok()?;
+    path.strip_prefix(workspace).ok().map(Path::to_owned)
 }

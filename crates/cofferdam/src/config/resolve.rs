@@ -53,6 +53,7 @@ pub(super) fn resolve(mut keys: Keys<'_>, folders: &Folders<'_>) -> Problem<Conf
         tools: tools(&mut keys)?,
         approval: approval(&mut keys)?,
         tokens: tokens(&mut keys)?,
+        file: None,
         origins: keys.into_origins(),
     })
 }

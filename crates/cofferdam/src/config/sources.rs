@@ -22,6 +22,8 @@ const PREFIX: &str = "COFFERDAM_";
 pub(super) struct Written {
     /// Absolute path.
     pub(super) path: PathBuf,
+    /// Somebody named it; it was not just lying there.
+    pub(super) named: bool,
     pub(super) raw: RawConfig,
     pub(super) lines: Lines,
 }
@@ -46,7 +48,7 @@ pub(super) fn file(
 ) -> Result<Option<Written>, ConfigError> {
     let set = |name: &str| environment.get(&OsString::from(name)).filter(|value| !value.is_empty());
     if let Some(path) = named.or_else(|| set("COFFERDAM_CONFIG").map(Path::new)) {
-        return written(current.join(path)).map(Some);
+        return written(current.join(path)).map(|file| Some(Written { named: true, ..file }));
     }
     // The base directory specification has relative values ignored.
     let absolute = |name: &str| set(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -81,7 +83,7 @@ fn written(path: PathBuf) -> Result<Written, ConfigError> {
         Err(source) => return Err(ConfigError::Read { path, source }),
     };
     match read::<RawConfig>(&text, schema()) {
-        Ok((raw, lines)) => Ok(Written { path, raw, lines }),
+        Ok((raw, lines)) => Ok(Written { path, named: false, raw, lines }),
         Err(source) => Err(ConfigError::File { path, source }),
     }
 }
