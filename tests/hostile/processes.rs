@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Answer, Place, Victim, marker, program};
+use crate::support::{Answer, Place, Victim, marker, program, program_path};
 
 /// D2, D5
 #[test]
@@ -43,7 +43,7 @@ fn only_three_descriptors_are_inherited() {
     let list = "import os\nfds = sorted(map(int, os.listdir('/proc/self/fd')))\n\
                 print(*[fd for fd in fds if os.path.exists(f'/proc/self/fd/{fd}')])";
     place.file("list.py", list);
-    let binary = env!("CARGO_BIN_EXE_cofferdam");
+    let binary = program_path().display().to_string();
     let folder = place.path().display();
     let leak = |inner: &str| format!("exec 7</etc/passwd 8>/dev/null 9</; exec {inner}");
     let outside = place.bash_outside(&leak("/usr/bin/python3 list.py"));
@@ -57,8 +57,8 @@ fn only_three_descriptors_are_inherited() {
 #[test]
 fn the_programs_behind_proc_cannot_be_altered() {
     let place = Place::new();
-    let binary = env!("CARGO_BIN_EXE_cofferdam");
-    let before = fs::metadata(binary).expect("the program").modified().expect("a time");
+    let binary = program_path();
+    let before = fs::metadata(&binary).expect("the program").modified().expect("a time");
     let host = fs::read_to_string("/proc/sys/kernel/hostname").expect("a host name");
     let attack = "for file in /proc/self/exe /proc/1/exe /proc/sys/kernel/hostname \
                   /proc/sys/kernel/core_pattern /proc/sysrq-trigger /proc/1/root/etc/passwd \

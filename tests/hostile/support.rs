@@ -59,9 +59,15 @@ impl Place {
     }
 }
 
+/// Path of the built program. The suite may be run as a user who cannot read where it was built.
+pub(crate) fn program_path() -> PathBuf {
+    let given = std::env::var_os("COFFERDAM_BIN").map(PathBuf::from);
+    given.unwrap_or_else(|| env!("CARGO_BIN_EXE_cofferdam").into())
+}
+
 /// The built program.
 pub(crate) fn program() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_cofferdam"));
+    let mut command = Command::new(program_path());
     command.stdin(Stdio::null());
     command
 }
