@@ -11,6 +11,7 @@
 mod executor;
 mod failure;
 mod normalize;
+mod pipeline;
 mod progress;
 mod queue;
 mod runtime;

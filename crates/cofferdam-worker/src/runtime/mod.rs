@@ -11,8 +11,9 @@ mod venv;
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{OsStr, OsString},
+    io::Read,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, PoisonError},
 };
 
 use cofferdam_fs::Workspace;
@@ -33,7 +34,13 @@ const SHIM_VARIABLES: &[&str] =
 /// The folder of the workspace's own virtual environment.
 const VENV_FOLDER: &str = ".venv";
 
-/// Finds interpreters. Asks each one only once.
+/// Folders that are on every run's `PATH` anyway.
+const ORDINARY_FOLDERS: &[&str] = &["/usr/bin", "/usr/local/bin"];
+
+/// Below it, in a home directory and a folder per version, are packages a user installed for himself.
+const USER_PACKAGES: &str = ".local/lib";
+
+/// Finds interpreters, for one workspace. Asks each one only once.
 #[derive(Debug)]
 pub(crate) struct Runtimes {
     search: SearchPath,
@@ -41,6 +48,8 @@ pub(crate) struct Runtimes {
     homes: Vec<PathBuf>,
     /// By configured path; `None` is the `python3` of `PATH`.
     asked: Mutex<HashMap<Option<PathBuf>, Arc<Installed>>>,
+    /// By name of the profile.
+    boundaries: std::sync::Mutex<HashMap<String, Arc<Boundaries>>>,
 }
 
 /// A Python and what it needs.
@@ -131,7 +140,13 @@ impl Runtimes {
         for name in ["HOME"].iter().chain(SHIM_VARIABLES) {
             passed.extend(variable(name).map(|value| (name.into(), value)));
         }
-        Self { search, environment: passed, homes: homes.to_vec(), asked: Mutex::default() }
+        Self {
+            search,
+            environment: passed,
+            homes: homes.to_vec(),
+            asked: Mutex::default(),
+            boundaries: Default::default(),
+        }
     }
 
     /// The Python of a profile: the one it names, the workspace's virtual environment, or the
@@ -149,6 +164,34 @@ impl Runtimes {
             Some(path) => Ok(self.configured(path, workspace, &boundaries).await?),
             None => Ok(self.automatic(workspace, &boundaries).await?),
         }
+    }
+
+    /// What programs that are no Python themselves need to find the profile's Python.
+    ///
+    /// Nothing when there is none. Nobody is asked when the Python is one that every run sees at an
+    /// ordinary place: asking takes longer than most commands.
+    pub(crate) async fn support(&self, profile: &Profile, workspace: &Workspace) -> Support {
+        if self.is_ordinary(profile, workspace) {
+            return Support::default();
+        }
+        self.python(profile, workspace).await.map(|python| python.support).unwrap_or_default()
+    }
+
+    /// Whether the Python is the distribution's own, and nothing was added to it.
+    fn is_ordinary(&self, profile: &Profile, workspace: &Workspace) -> bool {
+        let has_venv =
+            || !matches!(venv::look(workspace, Path::new(VENV_FOLDER), |_| true), Found::Nothing,);
+        let has_packages = || self.homes.iter().any(|home| has_user_packages(home));
+        let is_plain = |found: PathBuf| {
+            let real = std::fs::canonicalize(found).unwrap_or_default();
+            ORDINARY_FOLDERS.iter().any(|folder| real.parent() == Some(Path::new(folder)))
+                && self.boundaries(profile, workspace).shows(&real, &[])
+                && !is_script(&real)
+        };
+        profile.python.interpreter.is_none()
+            && self.search.find("python3").is_none_or(is_plain)
+            && !has_packages()
+            && !has_venv()
     }
 
     /// The Bash of the server's `PATH`, else `/bin/bash`.
@@ -236,7 +279,18 @@ impl Runtimes {
         Ok(installed)
     }
 
-    fn boundaries(&self, profile: &Profile, workspace: &Workspace) -> Boundaries {
+    /// What runs of the profile see and must not see. Remembered: it takes dozens of look-ups.
+    fn boundaries(&self, profile: &Profile, workspace: &Workspace) -> Arc<Boundaries> {
+        let mut known = self.boundaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(&profile.name) {
+            return known.clone();
+        }
+        let looked = Arc::new(self.look_up_boundaries(profile, workspace));
+        known.insert(profile.name.clone(), looked.clone());
+        looked
+    }
+
+    fn look_up_boundaries(&self, profile: &Profile, workspace: &Workspace) -> Boundaries {
         let filesystem = &profile.filesystem;
         let visible = filesystem
             .read
@@ -281,10 +335,33 @@ fn of_installed(
         note,
         support: Support {
             mounts,
-            path: installed.executable.parent().map(Path::to_owned).into_iter().collect(),
+            path: folder_of(&installed.executable).into_iter().collect(),
             environment,
         },
     }
+}
+
+/// The folder of a program, unless it is on every run's `PATH` anyway: in front, it would hide what
+/// comes before it there.
+fn folder_of(program: &Path) -> Option<PathBuf> {
+    let folder = program.parent()?;
+    let is_ordinary = ORDINARY_FOLDERS.iter().any(|one| folder == Path::new(one));
+    (!is_ordinary).then(|| folder.to_owned())
+}
+
+/// Whether a user has packages of his own for some Python.
+fn has_user_packages(home: &Path) -> bool {
+    std::fs::read_dir(home.join(USER_PACKAGES)).is_ok_and(|entries| {
+        let is_python = |name: OsString| name.as_encoded_bytes().starts_with(b"python3");
+        entries.flatten().any(|entry| is_python(entry.file_name()))
+    })
+}
+
+/// Whether a program is text for an interpreter, as the shims of version managers are.
+fn is_script(program: &Path) -> bool {
+    let mut start = [0; 2];
+    let read = std::fs::File::open(program).and_then(|mut file| file.read_exact(&mut start));
+    read.is_err() || start == *b"#!"
 }
 
 fn of_venv(venv: Venv, mounts: Vec<PathBuf>) -> PythonRuntime {

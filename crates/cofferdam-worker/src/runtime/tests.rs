@@ -198,6 +198,43 @@ async fn a_named_python_inside_the_workspace_must_be_a_virtual_environment_s() {
 }
 
 #[tokio::test]
+async fn other_programs_get_the_python_behind_a_shim_too() {
+    let machine = Machine::new().await;
+    let runtimes = machine.runtimes(&["shims"]);
+    let support = runtimes.support(&machine.profile, &machine.workspace).await;
+    assert_eq!(support.mounts, [machine.at("opt/python")]);
+    assert_eq!(support.path, [machine.at("opt/python/bin")]);
+    // A shim at an ordinary place is a shim all the same.
+    assert!(is_script(&machine.at("shims/python3")) && is_script(&machine.at("absent")));
+    assert!(!is_script(&std::env::current_exe().unwrap()));
+}
+
+#[tokio::test]
+async fn without_a_python_other_programs_get_nothing() {
+    let machine = Machine::new().await;
+    let environment = BTreeMap::from([("PATH".into(), machine.at("none").into_os_string())]);
+    let runtimes = Runtimes::new(&environment, &[], machine.workspace.path(), &profiles());
+    let support = runtimes.support(&machine.profile, &machine.workspace).await;
+    assert_eq!(support, Support::default());
+}
+
+#[test]
+fn folders_of_every_path_are_not_put_in_front() {
+    assert_eq!(folder_of(Path::new("/usr/bin/python3.11")), None);
+    assert_eq!(folder_of(Path::new("/opt/py/bin/python3")), Some("/opt/py/bin".into()));
+}
+
+#[test]
+fn only_folders_of_python_count_as_a_user_s_packages() {
+    let home = tempfile::tempdir().unwrap();
+    assert!(!has_user_packages(home.path()));
+    fs::create_dir_all(home.path().join(".local/lib/other")).unwrap();
+    assert!(!has_user_packages(home.path()));
+    fs::create_dir_all(home.path().join(".local/lib/python3.11")).unwrap();
+    assert!(has_user_packages(home.path()));
+}
+
+#[tokio::test]
 async fn bash_is_the_real_one_and_brings_its_prefix_only_when_it_is_hidden() {
     let machine = Machine::new().await;
     let bash = machine.runtimes(&[]).bash(&machine.profile, &machine.workspace).unwrap();

@@ -3,6 +3,8 @@
 // Each of the test programs uses its own part.
 #![allow(dead_code)]
 
+pub(crate) mod client;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},

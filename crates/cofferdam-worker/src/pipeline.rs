@@ -1,0 +1,290 @@
+//! The pipeline: plan, authorize, execute, normalize, in this order and nowhere else.
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use cofferdam_backend::{
+    Backends, EndRequests, Ending, Input, NotStartedKind, Outcome, RunIo, RunProgress,
+};
+use cofferdam_fs::Workspace;
+use cofferdam_policy::{CommandPlan, Grant, Profile, Program, authorize};
+use cofferdam_protocol::{ErrorCode, Failure, Progress, ToolCall, ToolRequest};
+use serde_json::Value;
+use tokio::{
+    sync::{mpsc, watch},
+    task::{JoinError, spawn_blocking},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    executor::CommandRequest,
+    failure,
+    normalize::{Finished, Notes, normalize},
+    progress,
+    queue::Permit,
+    runtime::Runtimes,
+    sessions::{LastRun, Sessions},
+    settings::WorkerSettings,
+    tools::{self, Repair, RunPlan, attribute, bash, python, quotes},
+};
+
+/// What calls are carried out with.
+#[derive(Debug)]
+pub(crate) struct Pipeline {
+    pub(crate) settings: WorkerSettings,
+    pub(crate) workspace: Mutex<Workspace>,
+    pub(crate) backends: Backends,
+    pub(crate) runtimes: Runtimes,
+    pub(crate) sessions: Sessions,
+    pub(crate) tools: Arc<[&'static str]>,
+}
+
+/// Makes the object of an outcome, off the runtime's threads: it writes files.
+pub(crate) async fn finish(
+    grant: Grant,
+    outcome: Outcome,
+    workspace: Workspace,
+    notes: Notes,
+) -> Result<Value, Failure> {
+    spawn_blocking(move || {
+        normalize(Finished { outcome, grant: &grant, workspace: &workspace, notes })
+    })
+    .await
+    .map_err(crashed)
+}
+
+/// What a tool planned.
+enum Planned<'a> {
+    /// The answer itself.
+    Value(Value),
+    /// A run, with the profile and the workspace that it was planned for.
+    Run(Box<RunPlan>, &'a Profile, Workspace),
+}
+
+impl Pipeline {
+    /// The workspace, opened anew when another directory has come in its place.
+    pub(crate) fn workspace(&self) -> Result<Workspace, Failure> {
+        // Whole even if a holder panicked: it is replaced in one piece.
+        let mut held = self.workspace.lock().unwrap_or_else(PoisonError::into_inner);
+        if !held.is_current() {
+            let found = Workspace::open(&self.settings.workspace, &self.settings.homes)
+                .map_err(|error| failure::of_workspace(&error))?;
+            // A link in its place leads to what nobody granted.
+            if found.path() != held.path() {
+                return Err(failure::of_moved_workspace(held.path(), found.path()));
+            }
+            *held = found;
+        }
+        Ok(held.clone())
+    }
+
+    /// The profile of that name, else the session's, else the default one.
+    pub(crate) fn profile(&self, name: Option<&str>) -> Result<&Profile, Failure> {
+        let name = name
+            .or(self.settings.session_profile.as_deref())
+            .unwrap_or(&self.settings.default_profile);
+        self.settings.profiles.get(name).map_err(|error| failure::of_profile(&error))
+    }
+
+    /// One admitted call, with its caller being told how far it is.
+    pub(crate) async fn carry_out(
+        &self,
+        request: ToolRequest,
+        progress: Option<mpsc::Sender<Progress>>,
+        since: Instant,
+        cancel: CancellationToken,
+        _permit: Permit,
+    ) -> Result<Value, Failure> {
+        let (run_progress, seen) = watch::channel(RunProgress::default());
+        let telling = async {
+            match progress {
+                Some(to) => progress::report(to, seen, since).await,
+                None => std::future::pending::<Infallible>().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            value = self.dispatch(request, run_progress, cancel) => value,
+            never = telling => match never {},
+        }
+    }
+
+    async fn dispatch(
+        &self,
+        request: ToolRequest,
+        progress: watch::Sender<RunProgress>,
+        cancel: CancellationToken,
+    ) -> Result<Value, Failure> {
+        let ToolRequest { session, call } = request;
+        let planned = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(cancelled_before()),
+            planned = self.plan(&session, call) => planned?,
+        };
+        let (plan, profile, workspace) = match planned {
+            Planned::Value(value) => return Ok(value),
+            Planned::Run(plan, profile, workspace) => (*plan, profile, workspace),
+        };
+        let value = self.run(plan, profile, &workspace, progress, cancel).await?;
+        self.sessions.remember(
+            &session,
+            LastRun {
+                stdout: value["stdout"].clone(),
+                stderr: value["stderr"].clone(),
+                returncode: value["returncode"].clone(),
+                sandbox: value["sandbox"].clone(),
+            },
+        );
+        Ok(value)
+    }
+
+    /// What the call's tool wants done.
+    async fn plan(&self, session: &str, call: ToolCall) -> Result<Planned<'_>, Failure> {
+        let backend = self.settings.backend.clone();
+        match call {
+            ToolCall::Attribute(call) => self.attribute(session, &call.name).map(Planned::Value),
+            ToolCall::Python(call) => {
+                let workspace = self.workspace()?;
+                let profile = self.profile(call.profile.as_deref())?;
+                let python = self.runtimes.python(profile, &workspace).await?;
+                let plan = python::plan(call, backend, &workspace, python)?;
+                Ok(Planned::Run(Box::new(plan), profile, workspace))
+            }
+            ToolCall::Bash(call) => {
+                let workspace = self.workspace()?;
+                let profile = self.profile(call.profile.as_deref())?;
+                let bash = self.runtimes.bash(profile, &workspace)?;
+                let others = self.runtimes.support(profile, &workspace).await;
+                let plan = bash::plan(call, backend, &workspace, bash, others)?;
+                Ok(Planned::Run(Box::new(plan), profile, workspace))
+            }
+        }
+    }
+
+    fn attribute(&self, session: &str, name: &str) -> Result<Value, Failure> {
+        let profiles = &self.settings.profiles;
+        let facts = attribute::Facts {
+            last: self.sessions.last(session),
+            profile: self.profile(None)?,
+            generation: profiles.generation(),
+            tools: &self.tools,
+            profiles: profiles.names().collect(),
+        };
+        attribute::value(name, &facts)
+    }
+
+    /// A planned run to its end.
+    async fn run(
+        &self,
+        plan: RunPlan,
+        profile: &Profile,
+        workspace: &Workspace,
+        progress: watch::Sender<RunProgress>,
+        cancel: CancellationToken,
+    ) -> Result<Value, Failure> {
+        let RunPlan { mut command, input, mut notes, repair } = plan;
+        if let Some(repair) = repair
+            && self.is_needed(&repair, profile, workspace, &cancel).await
+            && let Program::Script { source, .. } = &mut command.program
+        {
+            *source = repair.source;
+            notes.repaired = true;
+        }
+        if cancel.is_cancelled() {
+            return Err(cancelled_before());
+        }
+        let io = RunIo {
+            input: input.map_or(Input::Empty, Input::Bytes),
+            spill: Some(workspace.clone()),
+            progress: Some(progress),
+            ..RunIo::default()
+        };
+        let ends = EndRequests { kill: cancel, ..EndRequests::default() };
+        let (grant, outcome) = self.execute(command, profile, workspace, io, ends).await?;
+        if let Ending::NotStarted(reason) = &outcome.ending
+            && reason.kind == NotStartedKind::Sandbox
+        {
+            return Err(failure::of_start(reason));
+        }
+        finish(grant, outcome, workspace.clone(), notes).await
+    }
+
+    /// Whether a source is no syntax and the repaired one is. Anything else means no.
+    async fn is_needed(
+        &self,
+        repair: &Repair,
+        profile: &Profile,
+        workspace: &Workspace,
+        cancel: &CancellationToken,
+    ) -> bool {
+        let io = RunIo { input: Input::Bytes(repair.input.clone()), ..RunIo::default() };
+        let ends = EndRequests { kill: cancel.clone(), ..EndRequests::default() };
+        let checked = self.execute(repair.check.clone(), profile, workspace, io, ends).await;
+        // A check that could not be made is no reason to change the code: the run itself will say
+        // what is wrong.
+        checked.is_ok_and(|(_, outcome)| outcome.ending == Ending::Exited(quotes::REPAIRED_PARSES))
+    }
+
+    pub(crate) async fn run_command(
+        &self,
+        request: CommandRequest,
+        workspace: &Workspace,
+        io: RunIo,
+        ends: EndRequests,
+    ) -> Result<(Grant, Outcome), Failure> {
+        if request.argv.is_empty() {
+            return Err(Failure::new(ErrorCode::InvalidArguments, "there is no command to run")
+                .with_hint("write it after `--`"));
+        }
+        let profile = self.profile(request.profile.as_deref())?;
+        let wanted = request.working_directory.as_deref();
+        let mut command = CommandPlan {
+            tool: "run".to_owned(),
+            program: Program::Command(request.argv),
+            working_directory: tools::working_directory(workspace, wanted)?,
+            workspace: workspace.path().to_owned(),
+            runtime: Vec::new(),
+            runtime_path: Vec::new(),
+            runtime_environment: Vec::new(),
+            timeout: request.timeout,
+            without_deadline: request.without_deadline,
+            backend: request.backend.or_else(|| self.settings.backend.clone()),
+        };
+        tools::support(&mut command, self.runtimes.support(profile, workspace).await);
+        self.execute(command, profile, workspace, io, ends).await
+    }
+
+    /// Authorize and execute: what runs is what was decided.
+    async fn execute(
+        &self,
+        command: CommandPlan,
+        profile: &Profile,
+        workspace: &Workspace,
+        io: RunIo,
+        ends: EndRequests,
+    ) -> Result<(Grant, Outcome), Failure> {
+        let generation = self.settings.profiles.generation();
+        let grant = authorize(command, profile, generation)
+            .map_err(|refusal| failure::of_refusal(&refusal))?;
+        let outcome = self
+            .backends
+            .execute(&grant, workspace, io, ends)
+            .await
+            .map_err(|error| failure::of_selection(&error))?;
+        Ok((grant, outcome))
+    }
+}
+
+pub(crate) fn cancelled_before() -> Failure {
+    Failure::new(ErrorCode::Cancelled, "the call was cancelled before it began")
+}
+
+pub(crate) fn crashed(error: JoinError) -> Failure {
+    // What a panic says can hold an agent's data: it is on standard error already.
+    tracing::error!(panicked = error.is_panic(), "a call's task ended without a reply");
+    Failure::new(ErrorCode::Internal, "a fault of Cofferdam's own ended the call")
+        .with_hint("the server's log says more; please report it")
+}
