@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use cofferdam_init::Layer;
-use cofferdam_policy::{Enforcement, Grant, Strength, profile::NetworkMode};
+use cofferdam_policy::{Enforcement, Profile, Strength, profile::NetworkMode};
 
 use crate::EnforcementReport;
 
@@ -62,11 +62,10 @@ impl Needs {
 ///
 /// `root_outside` says that the command's user is root in the eyes of the machine.
 pub(crate) fn report(
-    grant: &Grant,
+    profile: &Profile,
     armed: &HashSet<Layer>,
     root_outside: bool,
 ) -> EnforcementReport {
-    let profile = grant.profile();
     let mut not_armed: Vec<String> = Vec::new();
     let mut files = FILES.strength(armed);
     let carved = armed.contains(&Layer::CarveOuts);
@@ -115,6 +114,6 @@ pub(crate) fn carve_outs_not_settled(report: &mut EnforcementReport) {
 }
 
 /// What a backend that arms every layer would report.
-pub(crate) fn promise(grant: &Grant, root_outside: bool) -> EnforcementReport {
-    report(grant, &Layer::ALL.iter().copied().collect(), root_outside)
+pub(crate) fn promise(profile: &Profile, root_outside: bool) -> EnforcementReport {
+    report(profile, &Layer::ALL.iter().copied().collect(), root_outside)
 }

@@ -30,7 +30,7 @@ pub mod sys;
 use std::{collections::BTreeMap, ffi::OsString, os::fd::OwnedFd, sync::Arc};
 
 use cofferdam_fs::Workspace;
-use cofferdam_policy::{BackendKind, Dimension, Grant, Strength};
+use cofferdam_policy::{BackendKind, Dimension, Grant, PendingGrant, Profile, Strength};
 
 pub use io::{EndRequests, Input, RunIo, RunProgress, Terminal, WindowSize};
 pub use outcome::{
@@ -139,6 +139,24 @@ impl Backends {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// The backends that work on this machine, as far as can be told without starting one.
+    pub fn usable(&self) -> Vec<BackendKind> {
+        // The others are not built into this version.
+        self.bubblewrap().map(|_| BackendKind::Bubblewrap).into_iter().collect()
+    }
+
+    /// In which backend a pending grant would run, and how strongly that would hold it.
+    ///
+    /// # Errors
+    /// As for [`execute`](Self::execute): what cannot run need not be approved.
+    pub fn promise(
+        &self,
+        pending: &PendingGrant,
+    ) -> Result<(BackendKind, EnforcementReport), SelectError> {
+        self.select(pending.profile(), pending.backends())
+            .map(|selected| (BackendKind::Bubblewrap, selected.promised))
+    }
+
     /// Runs a granted command to its end, in the first backend that is allowed, works here and
     /// holds what the profile requires. `workspace` is the one that the grant names.
     ///
@@ -154,19 +172,28 @@ impl Backends {
         io: RunIo,
         ends: EndRequests,
     ) -> Result<Outcome, SelectError> {
-        let Inner { settings, spawner, identities, init, filters } = &*self.inner;
-        let shared = run::Shared { settings, spawner, identities, init, filters };
-        let profile = grant.profile();
+        let Selected { bubblewrap, .. } = self.select(grant.profile(), grant.backends())?;
+        // The streams are used up by the first start; the next backend would need its own. Only
+        // one is built, so there is no next.
+        run::in_bubblewrap(&self.shared(), &bubblewrap, grant, workspace, io, &ends).await.map_err(
+            |unusable| SelectError::Unavailable {
+                profile: grant.profile().name.clone(),
+                causes: unusable.to_string(),
+                hint: unusable.hint(),
+            },
+        )
+    }
+
+    /// The first of these backends that works here, if it holds what the profile requires.
+    fn select(&self, profile: &Profile, allowed: &[BackendKind]) -> Result<Selected, SelectError> {
         let mut causes = Vec::new();
         let mut hints = Vec::new();
-        for kind in grant.backends() {
+        for kind in allowed {
             if *kind != BackendKind::Bubblewrap {
                 causes.push(format!("{} is not built into this version", kind.as_str()));
                 continue;
             }
-            let bubblewrap =
-                bubblewrap::Bubblewrap::find(settings.environment.get(&OsString::from("PATH")));
-            let found = match bubblewrap {
+            let bubblewrap = match self.bubblewrap() {
                 Ok(found) => found,
                 Err(unusable) => {
                     causes.push(unusable.to_string());
@@ -174,7 +201,7 @@ impl Backends {
                     continue;
                 }
             };
-            let promised = enforcement::promise(grant, shared.root_outside());
+            let promised = enforcement::promise(profile, self.shared().root_outside());
             if let Some(dimension) = promised.enforcement.weaker_than(&profile.require) {
                 return Err(SelectError::TooWeak {
                     profile: profile.name.clone(),
@@ -188,15 +215,7 @@ impl Backends {
                     ),
                 });
             }
-            // The streams are used up by the first start; the next backend would need its own. Only
-            // one is built, so there is no next.
-            return run::in_bubblewrap(&shared, &found, grant, workspace, io, &ends).await.map_err(
-                |unusable| SelectError::Unavailable {
-                    profile: profile.name.clone(),
-                    causes: unusable.to_string(),
-                    hint: unusable.hint(),
-                },
-            );
+            return Ok(Selected { bubblewrap, promised });
         }
         Err(SelectError::Unavailable {
             profile: profile.name.clone(),
@@ -206,4 +225,20 @@ impl Backends {
                 .unwrap_or_else(|| "use a profile whose `backends` list `bubblewrap`".to_owned()),
         })
     }
+
+    fn bubblewrap(&self) -> Result<bubblewrap::Bubblewrap, bubblewrap::Unusable> {
+        let path = self.inner.settings.environment.get(&OsString::from("PATH"));
+        bubblewrap::Bubblewrap::find(path)
+    }
+
+    fn shared(&self) -> run::Shared<'_> {
+        let Inner { settings, spawner, identities, init, filters } = &*self.inner;
+        run::Shared { settings, spawner, identities, init, filters }
+    }
+}
+
+/// A backend that can be used, and what it promises.
+struct Selected {
+    bubblewrap: bubblewrap::Bubblewrap,
+    promised: EnforcementReport,
 }

@@ -144,7 +144,7 @@ pub(crate) async fn in_bubblewrap(
     let watched = watch(&control, &mut process, &mut streams, limits.grace, deadline, ends).await;
     process.end_within(LEAVE_PATIENCE).await;
     let [stdout, stderr] = streams.finish().await;
-    let mut report = enforcement::report(grant, &watched.armed, shared.root_outside());
+    let mut report = enforcement::report(grant.profile(), &watched.armed, shared.root_outside());
     let quarantined = guard.settle().await.unwrap_or_else(|error| {
         tracing::error!(%error, "looking for what a run left behind failed");
         enforcement::carve_outs_not_settled(&mut report);
@@ -341,7 +341,7 @@ fn not_built(
         }),
         stdout: Default::default(),
         stderr: Default::default(),
-        report: enforcement::report(grant, &HashSet::new(), shared.root_outside()),
+        report: enforcement::report(grant.profile(), &HashSet::new(), shared.root_outside()),
         usage: Usage::default(),
         duration: started.elapsed(),
         limits_hit: Vec::new(),

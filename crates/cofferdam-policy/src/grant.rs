@@ -1,14 +1,16 @@
-//! The decision: a plan and facts in, a [`Grant`] or a [`Refusal`] out.
+//! The decision: a plan and facts in, a [`Grant`], a [`PendingGrant`] or a [`Refusal`] out.
 //!
-//! [`authorize`] is the only way to a `Grant`, and only a `Grant` can be launched, so what runs is
-//! what was decided. Nothing here reads a file, the clock or the environment.
+//! [`authorize`] is the only way to a `Grant`, directly or through a person's approval, and only a
+//! `Grant` can be launched, so what runs is what was decided. Nothing here reads a file, the clock or
+//! the environment.
 
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
+    approval::{self, Approval, PendingGrant},
     document::shown,
     enforcement::Enforcement,
-    profile::{ApprovalRule, ApprovalWhen, BackendKind, Confinement, Profile},
+    profile::{ApprovalWhen, BackendKind, Profile},
 };
 
 /// What a tool wants to run. Made by the tools, which never run anything themselves.
@@ -54,7 +56,7 @@ pub enum Program {
 
 /// Permission to run one command, and all that was decided about it.
 ///
-/// Only [`authorize`] makes one.
+/// Only [`authorize`] makes one, or [`PendingGrant::approve`] of what it made.
 #[derive(Clone, Debug)]
 pub struct Grant {
     plan: CommandPlan,
@@ -63,6 +65,17 @@ pub struct Grant {
     backends: Vec<BackendKind>,
     timeout: Option<Duration>,
     timeout_capped: bool,
+    approval: Option<Approval>,
+}
+
+/// What [`authorize`] decided.
+#[derive(Debug)]
+#[must_use]
+pub enum Decision {
+    /// It may run.
+    Granted(Grant),
+    /// It may run once a person has agreed.
+    NeedsApproval(Box<PendingGrant>),
 }
 
 /// Why a plan was not granted.
@@ -82,18 +95,6 @@ pub enum Refusal {
         /// What the profile lists.
         allowed: String,
     },
-    /// The profile says that a person must agree first.
-    #[error("profile `{profile}` lets `{tool}` run only when a person has agreed")]
-    ApprovalRequired {
-        /// Name of the profile.
-        profile: String,
-        /// Name of the tool.
-        tool: String,
-        /// Pattern of the rule in `[approval]` that says so.
-        rule: String,
-        /// Whether the rule asks every time, rather than for runs without a sandbox.
-        always: bool,
-    },
 }
 
 impl Refusal {
@@ -104,44 +105,35 @@ impl Refusal {
             Self::BackendNotAllowed { allowed, .. } => {
                 format!("the profile allows {allowed}; leave `backend` out for its first that fits")
             }
-            Self::ApprovalRequired { rule, always: true, .. } => format!(
-                "nobody can be asked yet; use a profile whose `[approval]` does not ask, or change \
-                 its rule `{}`",
-                shown(rule)
-            ),
-            Self::ApprovalRequired { rule, always: false, .. } => format!(
-                "nobody can be asked yet, and this run would have no sandbox (rule `{}`); use a \
-                 profile with one",
-                shown(rule)
-            ),
         }
     }
 }
 
 /// Decides whether, and how, a plan may run.
 ///
+/// `usable` are the backends that work on this machine. The first allowed one of them is the one that
+/// would be used (when there is none, the first allowed one), and what must be asked about is decided
+/// for that one. Backends that would have to be asked about are never fallen back to.
+///
 /// # Errors
 /// [`Refusal`] names what stood in the way.
-pub fn authorize(plan: CommandPlan, profile: &Profile, generation: u64) -> Result<Grant, Refusal> {
-    let backends = match plan.backend.as_deref() {
-        None => profile.backends.clone(),
-        Some(name) => {
-            let wanted = [BackendKind::Bubblewrap, BackendKind::Container, BackendKind::Host]
-                .into_iter()
-                .find(|kind| kind.as_str() == name)
-                .ok_or_else(|| Refusal::NoSuchBackend(name.to_owned()))?;
-            if !profile.backends.contains(&wanted) {
-                let allowed: Vec<_> = profile.backends.iter().map(|kind| kind.as_str()).collect();
-                return Err(Refusal::BackendNotAllowed {
-                    profile: profile.name.clone(),
-                    backend: wanted.as_str(),
-                    allowed: allowed.join(", "),
-                });
-            }
-            vec![wanted]
-        }
+pub fn authorize(
+    plan: CommandPlan,
+    profile: &Profile,
+    generation: u64,
+    usable: &[BackendKind],
+) -> Result<Decision, Refusal> {
+    let backends = allowed_backends(&plan, profile)?;
+    let rule = approval::deciding_rule(&plan, profile);
+    let when = rule.map_or(ApprovalWhen::Unsandboxed, |rule| rule.when);
+    let asks = |kind: BackendKind| approval::reason(when, &plan, profile, kind);
+    let chosen = backends.iter().find(|kind| usable.contains(kind)).or(backends.first()).copied();
+    let reason = chosen.and_then(asks);
+    let backends = match (chosen, &reason) {
+        (Some(chosen), Some(_)) => vec![chosen],
+        _ => backends.into_iter().filter(|kind| asks(*kind).is_none()).collect(),
     };
-    let backends = without_asking(&plan.tool, profile, backends)?;
+    let rule = rule.map(|rule| rule.tool.clone());
     let limits = &profile.limits;
     let asked = plan.timeout.unwrap_or(limits.timeout);
     let (timeout, timeout_capped) = if plan.without_deadline && plan.timeout.is_none() {
@@ -149,47 +141,43 @@ pub fn authorize(plan: CommandPlan, profile: &Profile, generation: u64) -> Resul
     } else {
         (Some(asked.min(limits.timeout_max)), asked > limits.timeout_max)
     };
-    Ok(Grant { plan, profile: profile.clone(), generation, backends, timeout, timeout_capped })
+    let profile = profile.clone();
+    let grant =
+        Grant { plan, profile, generation, backends, timeout, timeout_capped, approval: None };
+    Ok(match reason {
+        None => Decision::Granted(grant),
+        Some(reason) => Decision::NeedsApproval(Box::new(PendingGrant::new(grant, reason, rule))),
+    })
 }
 
-/// The backends for which nobody has to be asked. Nobody can be, yet: what would need it is refused.
-fn without_asking(
-    tool: &str,
-    profile: &Profile,
-    mut backends: Vec<BackendKind>,
-) -> Result<Vec<BackendKind>, Refusal> {
-    let Some(rule) = profile.approval.iter().find(|rule| rule.matches(tool)) else {
-        return Ok(backends);
-    };
-    let unconfined = profile.host.confinement == Confinement::None;
-    match rule.when {
-        ApprovalWhen::Always => backends.clear(),
-        ApprovalWhen::Unsandboxed if unconfined => {
-            backends.retain(|kind| *kind != BackendKind::Host);
-        }
-        // Which paths a call touches is looked at where they are opened.
-        ApprovalWhen::Unsandboxed | ApprovalWhen::Outside | ApprovalWhen::Never => {}
-    }
-    if backends.is_empty() {
-        return Err(Refusal::ApprovalRequired {
+/// The backends that the profile allows, narrowed to the one that the caller asked for.
+fn allowed_backends(plan: &CommandPlan, profile: &Profile) -> Result<Vec<BackendKind>, Refusal> {
+    let Some(name) = plan.backend.as_deref() else { return Ok(profile.backends.clone()) };
+    let wanted = [BackendKind::Bubblewrap, BackendKind::Container, BackendKind::Host]
+        .into_iter()
+        .find(|kind| kind.as_str() == name)
+        .ok_or_else(|| Refusal::NoSuchBackend(name.to_owned()))?;
+    if !profile.backends.contains(&wanted) {
+        let allowed: Vec<_> = profile.backends.iter().map(|kind| kind.as_str()).collect();
+        return Err(Refusal::BackendNotAllowed {
             profile: profile.name.clone(),
-            tool: tool.to_owned(),
-            rule: rule.tool.clone(),
-            always: rule.when == ApprovalWhen::Always,
+            backend: wanted.as_str(),
+            allowed: allowed.join(", "),
         });
     }
-    Ok(backends)
-}
-
-impl ApprovalRule {
-    /// Whether the rule is about that tool.
-    pub fn matches(&self, tool: &str) -> bool {
-        // A profile holds only globs that compile.
-        globset::Glob::new(&self.tool).is_ok_and(|glob| glob.compile_matcher().is_match(tool))
-    }
+    Ok(vec![wanted])
 }
 
 impl Grant {
+    pub(crate) fn approved(self, approval: Approval) -> Self {
+        Self { approval: Some(approval), ..self }
+    }
+
+    /// How a person agreed, when one had to.
+    pub fn approval(&self) -> Option<Approval> {
+        self.approval
+    }
+
     /// What may run.
     pub fn plan(&self) -> &CommandPlan {
         &self.plan
@@ -256,22 +244,28 @@ mod tests {
         }
     }
 
+    fn granted(plan: CommandPlan, text: &str) -> Grant {
+        match authorize(plan, &profile(text), 7, &[]) {
+            Ok(Decision::Granted(grant)) => grant,
+            other => panic!("{other:?}"),
+        }
+    }
+
     const TWO: &str = "backends = [\"container\", \"bubblewrap\"]\n";
 
     #[test]
     fn the_profiles_backends_are_granted_in_its_order() {
-        let grant = authorize(plan(), &profile(TWO), 7).expect("a grant");
+        let grant = granted(plan(), TWO);
         assert_eq!(grant.backends(), [BackendKind::Container, BackendKind::Bubblewrap]);
         assert_eq!(grant.generation(), 7);
     }
 
     #[test]
     fn a_backend_that_is_asked_for_is_the_only_one_and_must_be_listed() {
-        let ask = |name: &str| {
-            authorize(CommandPlan { backend: Some(name.to_owned()), ..plan() }, &profile(TWO), 1)
-        };
-        let grant = ask("bubblewrap").expect("a grant");
+        let asking = |name: &str| CommandPlan { backend: Some(name.to_owned()), ..plan() };
+        let grant = granted(asking("bubblewrap"), TWO);
         assert_eq!(grant.backends(), [BackendKind::Bubblewrap]);
+        let ask = |name: &str| authorize(asking(name), &profile(TWO), 1, &[]);
         let refusal = ask("host").expect_err("not listed");
         insta::assert_snapshot!(refusal, @"profile `mine` does not allow the backend `host`");
         insta::assert_snapshot!(refusal.hint(), @"the profile allows container, bubblewrap; leave `backend` out for its first that fits");
@@ -291,55 +285,8 @@ mod tests {
         ];
         for (timeout, without_deadline, expected, capped) in table {
             let plan = CommandPlan { timeout, without_deadline, ..plan() };
-            let grant = authorize(plan, &profile(&text), 1).expect("a grant");
+            let grant = granted(plan, &text);
             assert_eq!((grant.timeout(), grant.timeout_capped()), (expected, capped));
-        }
-    }
-
-    #[test]
-    fn what_a_person_must_agree_to_is_refused_while_nobody_can_be_asked() {
-        let text = format!("{TWO}[approval]\n\"bash_*\" = \"always\"\n\"*\" = \"never\"");
-        let refusal = authorize(plan(), &profile(&text), 1).expect_err("nobody to ask");
-        insta::assert_snapshot!(refusal, @"profile `mine` lets `bash_coding_tool.execute` run only when a person has agreed");
-        insta::assert_snapshot!(refusal.hint(), @"nobody can be asked yet; use a profile whose `[approval]` does not ask, or change its rule `bash_*`");
-        let other = CommandPlan { tool: "python_coding_tool.execute".to_owned(), ..plan() };
-        assert!(authorize(other, &profile(&text), 1).is_ok());
-    }
-
-    #[test]
-    fn the_first_rule_that_matches_decides() {
-        let text = format!("{TWO}[approval]\n\"bash_*\" = \"never\"\n\"*\" = \"always\"");
-        assert!(authorize(plan(), &profile(&text), 1).is_ok());
-    }
-
-    #[test]
-    fn a_run_without_a_sandbox_is_not_granted_unasked() {
-        let rest = "[host]\nconfinement = \"none\"";
-        let text = format!("backends = [\"host\", \"bubblewrap\"]\n{rest}");
-        let grant = authorize(plan(), &profile(&text), 1).expect("a grant");
-        assert_eq!(grant.backends(), [BackendKind::Bubblewrap]);
-        let text = format!("backends = [\"host\"]\n{rest}");
-        let refusal = authorize(plan(), &profile(&text), 1).expect_err("nobody to ask");
-        insta::assert_snapshot!(refusal.hint(), @"nobody can be asked yet, and this run would have no sandbox (rule `*`); use a profile with one");
-    }
-
-    #[test]
-    fn tools_are_matched_by_whole_name_and_case() {
-        let rule = |tool: &str| ApprovalRule { tool: tool.to_owned(), when: ApprovalWhen::Never };
-        let name = "uv_tool.uv";
-        for (glob, expected) in [
-            ("uv_tool.uv", true),
-            ("uv_tool.*", true),
-            ("*", true),
-            ("*.uv", true),
-            ("uv_tool.?v", true),
-            ("[a-z]*", true),
-            ("uv_tool", false),
-            ("UV_TOOL.*", false),
-            ("tool", false),
-            ("", false),
-        ] {
-            assert_eq!(rule(glob).matches(name), expected, "{glob}");
         }
     }
 }

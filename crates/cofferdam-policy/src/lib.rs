@@ -1,15 +1,18 @@
-//! Who may run what, and how strongly it must be held: facts in, a `Grant` or a `Refusal` out.
+//! Who may run what, and how strongly it must be held: facts in, a `Grant`, a
+//! `PendingGrant` that a person must approve, or a `Refusal` out.
 //!
 //! The one place that can say yes. It reads no file, clock or environment; equal facts give equal
 //! answers. Not here: finding files (the program), arming what was decided (the backends).
 
+pub mod approval;
 pub mod carve_outs;
 pub mod document;
 pub mod enforcement;
 pub mod grant;
 pub mod profile;
 
+pub use approval::{Approval, ApprovalReason, PendingGrant};
 pub use carve_outs::{CarveOut, CarveOuts};
 pub use enforcement::{Dimension, Enforcement, Strength};
-pub use grant::{CommandPlan, Grant, Program, Refusal, authorize};
+pub use grant::{CommandPlan, Decision, Grant, Program, Refusal, authorize};
 pub use profile::{BackendKind, Profile, ProfileError, Profiles};

@@ -6,7 +6,7 @@ use std::{error::Error, path::Path};
 
 use cofferdam_backend::{BackendError, NotStarted, SelectError};
 use cofferdam_fs::{PathError, WorkspaceError};
-use cofferdam_policy::{Refusal, profile::ProfileError};
+use cofferdam_policy::{PendingGrant, Refusal, profile::ProfileError};
 use cofferdam_protocol::{ErrorCode, Failure};
 
 pub(crate) fn of_workspace(error: &WorkspaceError) -> Failure {
@@ -46,10 +46,17 @@ pub(crate) fn of_profile(error: &ProfileError) -> Failure {
 pub(crate) fn of_refusal(refusal: &Refusal) -> Failure {
     let code = match refusal {
         Refusal::NoSuchBackend(_) => ErrorCode::InvalidArguments,
-        Refusal::ApprovalRequired { .. } => ErrorCode::ApprovalRequired,
         _ => ErrorCode::Denied,
     };
     Failure::new(code, chain(refusal)).with_hint(refusal.hint())
+}
+
+/// A person would have to agree, and nobody can be asked.
+pub(crate) fn of_unasked(pending: &PendingGrant) -> Failure {
+    let message = format!("a person must agree before this may run: {}", pending.reason_text());
+    Failure::new(ErrorCode::ApprovalRequired, message).with_hint(
+        "nobody can be asked here; use a profile whose `[approval]` does not ask, or change its rule",
+    )
 }
 
 pub(crate) fn of_selection(error: &SelectError) -> Failure {

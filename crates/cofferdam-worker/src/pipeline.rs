@@ -9,7 +9,7 @@ use cofferdam_backend::{
     Backends, EndRequests, Ending, Input, NotStartedKind, Outcome, RunIo, RunProgress,
 };
 use cofferdam_fs::Workspace;
-use cofferdam_policy::{CommandPlan, Grant, Profile, Program, authorize};
+use cofferdam_policy::{CommandPlan, Decision, Grant, Profile, Program, authorize};
 use cofferdam_protocol::{ErrorCode, Failure, Progress, ToolCall, ToolRequest};
 use serde_json::Value;
 use tokio::{
@@ -267,8 +267,12 @@ impl Pipeline {
         ends: EndRequests,
     ) -> Result<(Grant, Outcome), Failure> {
         let generation = self.settings.profiles.generation();
-        let grant = authorize(command, profile, generation)
+        let decision = authorize(command, profile, generation, &self.backends.usable())
             .map_err(|refusal| failure::of_refusal(&refusal))?;
+        let grant = match decision {
+            Decision::Granted(grant) => grant,
+            Decision::NeedsApproval(pending) => return Err(failure::of_unasked(&pending)),
+        };
         let outcome = self
             .backends
             .execute(&grant, workspace, io, ends)

@@ -4,7 +4,7 @@ use std::{path::Path, time::Duration};
 
 use cofferdam_backend::{Captured, Ending, EnforcementReport, Outcome, Usage};
 use cofferdam_policy::{
-    BackendKind, CommandPlan, Enforcement, Grant, Program, Strength, authorize,
+    BackendKind, CommandPlan, Decision, Enforcement, Grant, Program, Strength, authorize,
     profile::{Profiles, shipped},
 };
 
@@ -59,7 +59,10 @@ pub(crate) fn command(workspace: &Path) -> CommandPlan {
 
 pub(crate) fn grant(plan: CommandPlan) -> Grant {
     let profiles = profiles();
-    authorize(plan, profiles.get("default").unwrap(), profiles.generation()).unwrap()
+    let decision =
+        authorize(plan, profiles.get("default").unwrap(), profiles.generation(), &[]).unwrap();
+    let Decision::Granted(grant) = decision else { panic!("{decision:?}") };
+    grant
 }
 
 /// The beginning of a PNG image of that size, as far as anybody looks.
