@@ -23,16 +23,21 @@ use rustix::{
     thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets},
 };
 
-use crate::{During, Stop, files, socket, sys};
+use crate::{During, Stop, files, namespaces, socket, sys};
 
 /// Becomes the command. Returns only when a step failed.
-pub(crate) fn become_command(control: &OwnedFd, order: &Order) -> Result<Infallible, Stop> {
+pub(crate) fn become_command(
+    control: &OwnedFd,
+    order: &Order,
+    proc: &OwnedFd,
+) -> Result<Infallible, Stop> {
     let armed = |layer| socket::send(control, &Record::Armed(layer));
     sys::reset_signals();
     rustix::process::setsid().during("lead a session")?;
     limits(order, &armed)?;
     identity(order)?;
     armed(Layer::Identity);
+    namespaces::forbid_nesting(control, proc)?;
     streams(control, order)?;
     armed(Layer::OwnSession);
     rustix::process::umask(Mode::from_raw_mode(0o022));

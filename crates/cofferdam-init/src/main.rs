@@ -75,11 +75,11 @@ fn run(control: &OwnedFd) -> Result<std::convert::Infallible, Stop> {
     let order: Order = files::read_order(sys::inherited(ORDER_FD))?;
     namespaces::prove_own(control, &order)?;
     files::finish(control, &order)?;
-    namespaces::forbid_nesting(control)?;
+    let proc = namespaces::writable_proc()?;
     let reaper = reaper::Reaper::prepare()?;
     match sys::fork().during("fork")? {
         sys::Fork::Child => {
-            let stop = match child::become_command(control, &order) {
+            let stop = match child::become_command(control, &order, &proc) {
                 Ok(never) => match never {},
                 Err(stop) => stop,
             };

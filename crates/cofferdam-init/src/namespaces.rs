@@ -49,25 +49,30 @@ fn prove_only_loopback() -> Result<(), Stop> {
     if foreign { Err(Stop::check("find no network device but `lo`")) } else { Ok(()) }
 }
 
-/// Lets this user namespace have one more below it: the one the command will live in.
-///
-/// The count is kept along the chain of namespaces, so that the command's own cannot have any.
-/// `/proc/sys` is read-only here; a second procfs that is attached nowhere is not.
-pub(crate) fn forbid_nesting(control: &OwnedFd) -> Result<(), Stop> {
+/// A procfs that is attached nowhere and can be written: `/proc/sys` is read-only here.
+pub(crate) fn writable_proc() -> Result<OwnedFd, Stop> {
     let step = "limit user namespaces";
     let context = rustix::mount::fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC).during(step)?;
     rustix::mount::fsconfig_create(&context).during(step)?;
-    let proc =
-        rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
-            .during(step)?;
+    rustix::mount::fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())
+        .during(step)
+}
+
+/// Lets the user namespace of this process, the command's own, have none below it.
+///
+/// Which namespace a file of `sys/user` is about is decided when it is opened, by who opens it. The
+/// one above must not be limited instead: a root server's runs share it, so that they would wait
+/// for each other's to be freed.
+pub(crate) fn forbid_nesting(control: &OwnedFd, proc: &OwnedFd) -> Result<(), Stop> {
+    let step = "limit user namespaces";
     let limit = rustix::fs::openat(
-        &proc,
+        proc,
         "sys/user/max_user_namespaces",
         OFlags::WRONLY | OFlags::CLOEXEC,
         Mode::empty(),
     )
     .during(step)?;
-    rustix::io::write(&limit, b"1").during(step)?;
+    rustix::io::write(&limit, b"0").during(step)?;
     socket::send(control, &Record::Armed(Layer::NestedNamespacesOff));
     Ok(())
 }
