@@ -73,7 +73,7 @@ pub struct Grant {
 #[must_use]
 pub enum Decision {
     /// It may run.
-    Granted(Grant),
+    Granted(Box<Grant>),
     /// It may run once a person has agreed.
     NeedsApproval(Box<PendingGrant>),
 }
@@ -145,7 +145,7 @@ pub fn authorize(
     let grant =
         Grant { plan, profile, generation, backends, timeout, timeout_capped, approval: None };
     Ok(match reason {
-        None => Decision::Granted(grant),
+        None => Decision::Granted(Box::new(grant)),
         Some(reason) => Decision::NeedsApproval(Box::new(PendingGrant::new(grant, reason, rule))),
     })
 }
@@ -246,7 +246,7 @@ mod tests {
 
     fn granted(plan: CommandPlan, text: &str) -> Grant {
         match authorize(plan, &profile(text), 7, &[]) {
-            Ok(Decision::Granted(grant)) => grant,
+            Ok(Decision::Granted(grant)) => *grant,
             other => panic!("{other:?}"),
         }
     }

@@ -270,7 +270,7 @@ impl Pipeline {
         let decision = authorize(command, profile, generation, &self.backends.usable())
             .map_err(|refusal| failure::of_refusal(&refusal))?;
         let grant = match decision {
-            Decision::Granted(grant) => grant,
+            Decision::Granted(grant) => *grant,
             Decision::NeedsApproval(pending) => return Err(failure::of_unasked(&pending)),
         };
         let outcome = self

@@ -62,7 +62,7 @@ pub(crate) fn grant(plan: CommandPlan) -> Grant {
     let decision =
         authorize(plan, profiles.get("default").unwrap(), profiles.generation(), &[]).unwrap();
     let Decision::Granted(grant) = decision else { panic!("{decision:?}") };
-    grant
+    *grant
 }
 
 /// The beginning of a PNG image of that size, as far as anybody looks.

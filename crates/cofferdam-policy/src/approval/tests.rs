@@ -48,7 +48,7 @@ fn pending(decision: Decision) -> PendingGrant {
 
 fn granted(decision: Decision) -> Grant {
     match decision {
-        Decision::Granted(grant) => grant,
+        Decision::Granted(grant) => *grant,
         Decision::NeedsApproval(pending) => panic!("asks: {}", pending.reason_text()),
     }
 }
