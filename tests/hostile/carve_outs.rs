@@ -90,11 +90,10 @@ fn what_is_protected_can_be_read_but_not_changed_moved_or_removed() {
     for name in [".git/config", "sub/.git/config", ".mcp.json", "a/b/c/.vscode/settings.json"] {
         assert_eq!(fs::read_to_string(carved.path(name)).expect("still there"), "original");
     }
-    // Positive control: without rules the same attack destroys them.
-    let free = Place::new();
-    fs::write(free.path().join(".mcp.json"), "original").expect("a file");
-    free.bash("echo evil > .mcp.json");
-    assert_eq!(fs::read_to_string(free.path().join(".mcp.json")).expect("a file"), "evil\n");
+    // Positive control: what no rule names is destroyed by the same attack.
+    carved.write("plain.json", "original");
+    carved.run("echo evil > plain.json; mv plain.json moved");
+    assert_eq!(fs::read_to_string(carved.path("moved")).expect("moved"), "evil\n");
 }
 
 /// B4
