@@ -52,7 +52,10 @@ fn the_windows_size_is_known_and_followed() {
 #[test]
 fn an_interactive_shell_has_job_control() {
     let world = World::new();
-    let mut session = Session::start(&world, &["run", "--", "bash", "--norc", "--noprofile", "-i"]);
+    let mut session = Session::start(
+        &world,
+        &["run", "--", "bash", "--norc", "--noprofile", "--noediting", "-i"],
+    );
     session.send("PS1='rea''dy> '\n");
     session.expect("ready> ");
     session.send("cat\n");
@@ -169,7 +172,8 @@ fn a_terminal_that_a_pager_may_share_is_left_alone() {
 fn a_background_job_neither_reads_nor_changes_the_terminal() {
     let world = World::new();
     let own = own();
-    let mut session = Session::start_program(&world, "bash", &["--norc", "--noprofile", "-i"]);
+    let mut session =
+        Session::start_program(&world, "bash", &["--norc", "--noprofile", "--noediting", "-i"]);
     session.send("PS1='rea''dy> '\n");
     session.expect("ready> ");
     session.send(&format!("'{own}' run -- echo from-the-background & wait; echo code $?\n"));

@@ -66,18 +66,19 @@ pub(super) fn work(plan: WorkerPlan) -> Result<Exit, CommandError> {
     result
 }
 
-/// Dies with the supervisor, if there is one (the answer), at once and whatever else goes on: on a thread of its
-/// own, since the event loop may be what hangs. The sandboxes die with this process.
+/// Dies with the supervisor, if there is one (the answer), at once and whatever else goes on: on a
+/// thread of its own, since the event loop may be what hangs. The sandboxes die with this process.
 ///
 /// The signal is SIGTERM, not SIGKILL, so that the socket's directory can be removed, which the
 /// supervisor no longer can.
 fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<Option<Supervised>> {
-    let Some(supervised) = Supervised::by_environment(Signal::TERM)? else { return Ok(None) };
     let runtime = super::event_loop()?;
+    // Before the signal can come.
     let mut terminated = {
         let _inside = runtime.enter();
         signal(SignalKind::terminate())?
     };
+    let Some(supervised) = Supervised::by_environment(Signal::TERM)? else { return Ok(None) };
     thread::Builder::new().name("supervisor".to_owned()).spawn(move || {
         runtime.block_on(async {
             loop {
