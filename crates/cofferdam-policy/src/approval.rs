@@ -9,6 +9,7 @@ use crate::{
     document::shown,
     grant::{CommandPlan, Grant},
     profile::{ApprovalRule, ApprovalWhen, BackendKind, Confinement, NetworkMode, Profile},
+    tool_rules::ToolPattern,
 };
 
 /// Why a person must agree.
@@ -117,7 +118,7 @@ impl ApprovalRule {
     /// Whether the rule is about that tool.
     pub fn matches(&self, tool: &str) -> bool {
         // A profile holds only globs that compile.
-        globset::Glob::new(&self.tool).is_ok_and(|glob| glob.compile_matcher().is_match(tool))
+        self.tool.parse::<ToolPattern>().is_ok_and(|pattern| pattern.matches(tool))
     }
 }
 

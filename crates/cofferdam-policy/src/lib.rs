@@ -10,9 +10,11 @@ pub mod document;
 pub mod enforcement;
 pub mod grant;
 pub mod profile;
+pub mod tool_rules;
 
 pub use approval::{Approval, ApprovalReason, PendingGrant};
 pub use carve_outs::{CarveOut, CarveOuts};
 pub use enforcement::{Dimension, Enforcement, Strength};
 pub use grant::{CommandPlan, Decision, Grant, Program, Refusal, authorize};
 pub use profile::{BackendKind, Profile, ProfileError, Profiles};
+pub use tool_rules::{RunTimeRule, RunTimeRules, ToolPattern, ToolRule, ToolRules};

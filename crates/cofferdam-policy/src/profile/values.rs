@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobBuilder;
 
-use crate::document::{absolute_path, shown};
+use crate::{
+    document::{absolute_path, shown},
+    tool_rules::ToolPattern,
+};
 
 /// An absolute path without `.` or `..`, outside what every sandbox has of its own.
 pub(super) fn granted_path(text: &str) -> Result<PathBuf, String> {
@@ -41,15 +44,12 @@ pub(super) fn path_glob(text: &str) -> Result<String, String> {
         .map_err(|error| not_a_glob(text, &error))
 }
 
-/// Reads a glob over whole tool names: shell-style, case-sensitive, and `*` matches dots too.
+/// Reads a glob over whole tool names: see [`ToolPattern`].
 ///
 /// # Errors
 /// What was wrong, to be put behind the name of the key.
 pub fn tool_glob(text: &str) -> Result<String, String> {
-    if text.is_empty() {
-        return Err("must be a glob over tool names, not an empty string".to_owned());
-    }
-    globset::Glob::new(text).map(|_| text.to_owned()).map_err(|error| not_a_glob(text, &error))
+    text.parse::<ToolPattern>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
 fn not_a_glob(text: &str, error: &globset::Error) -> String {
