@@ -13,10 +13,7 @@ use std::{
 
 use cofferdam_fs::{Descend, EntryKind, Fingerprint, WalkLimits, Workspace};
 use cofferdam_init::{Carve, CarveKind};
-use cofferdam_policy::{
-    CarveOut, CarveOuts, Grant,
-    carve_outs::{GlobError, QUARANTINE},
-};
+use cofferdam_policy::{CarveOut, CarveOuts, Grant, carve_outs::QUARANTINE};
 
 use crate::{folders::Folder, outcome::Quarantined};
 
@@ -38,9 +35,6 @@ pub(crate) struct Before {
 /// The rules could not be put in place.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CarveOutError {
-    /// A glob does not compile.
-    #[error("the rules could not be made ready")]
-    Globs(#[source] GlobError),
     /// The walk failed.
     #[error("the workspace could not be looked through for `protect` and `deny`")]
     Walk(#[source] io::Error),
@@ -58,7 +52,7 @@ impl CarveOutError {
     /// The next step, if there is one to name.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Globs(_) | Self::Walk(_) => None,
+            Self::Walk(_) => None,
             Self::TooMany => Some("use a smaller workspace, or a profile without such rules"),
             Self::Link(_) => Some(
                 "replace the link by what it names, or use a profile whose rules do not match it",
@@ -81,7 +75,7 @@ impl Guard {
         grant: &Grant,
         folders: &[Folder],
     ) -> Result<(Self, Vec<Carve>), CarveOutError> {
-        let rules = CarveOuts::new(&grant.profile().filesystem).map_err(CarveOutError::Globs)?;
+        let rules = grant.profile().carve_outs.clone();
         let mut guard = Self { rules, before: Vec::new() };
         if guard.rules.is_empty() {
             return Ok((guard, Vec::new()));

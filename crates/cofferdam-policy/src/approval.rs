@@ -9,7 +9,6 @@ use crate::{
     document::shown,
     grant::{CommandPlan, Grant},
     profile::{ApprovalRule, ApprovalWhen, BackendKind, Confinement, NetworkMode, Profile},
-    tool_rules::ToolPattern,
 };
 
 /// Why a person must agree.
@@ -114,20 +113,12 @@ impl PendingGrant {
     }
 }
 
-impl ApprovalRule {
-    /// Whether the rule is about that tool.
-    pub fn matches(&self, tool: &str) -> bool {
-        // A profile holds only globs that compile.
-        self.tool.parse::<ToolPattern>().is_ok_and(|pattern| pattern.matches(tool))
-    }
-}
-
 /// The rule that decides about a plan's tool: the first that matches.
 pub(crate) fn deciding_rule<'a>(
     plan: &CommandPlan,
     profile: &'a Profile,
 ) -> Option<&'a ApprovalRule> {
-    profile.approval.iter().find(|rule| rule.matches(&plan.tool))
+    profile.approval.iter().find(|rule| rule.tool.matches(&plan.tool))
 }
 
 /// Why that plan must be asked about on that backend, if it must.

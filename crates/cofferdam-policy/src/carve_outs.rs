@@ -3,11 +3,11 @@
 //!
 //! Pure: it sees a path relative to a granted root, never a file.
 
-use std::{collections::HashSet, ffi::OsString, path::Path};
+use std::{collections::HashSet, ffi::OsString, path::Path, sync::Arc};
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::GlobBuilder;
 
-use crate::profile::Filesystem;
+use crate::{globs::Globs, profile::Filesystem};
 
 /// What a rule does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,11 +21,14 @@ pub enum CarveOut {
 /// Where the server keeps what it has moved out of place. Always denied to runs.
 pub const QUARANTINE: &str = ".tmp/quarantine";
 
-/// The rules of one profile.
-#[derive(Clone, Debug)]
-pub struct CarveOuts {
-    globs: GlobSet,
-    /// By index of the glob in the set.
+/// The rules of one profile. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct CarveOuts(Arc<Rules>);
+
+#[derive(Debug, Default)]
+struct Rules {
+    globs: Globs,
+    /// By index of the glob in the list.
     rules: Vec<(CarveOut, String)>,
     /// Last components of the globs, when all of them are plain names: a walk over a large tree
     /// asks about every entry, and a look-up is cheaper than a glob.
@@ -34,7 +37,7 @@ pub struct CarveOuts {
 }
 
 /// A glob of `protect` or `deny` cannot be used. The profile's validation refuses it before.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{glob}` is not a glob")]
 pub struct GlobError {
     /// The glob as written.
@@ -50,7 +53,7 @@ impl CarveOuts {
     /// # Errors
     /// [`GlobError`] on a glob that does not compile.
     pub fn new(filesystem: &Filesystem) -> Result<Self, GlobError> {
-        let mut globs = GlobSetBuilder::new();
+        let mut globs = Vec::new();
         let mut rules = Vec::new();
         let written = (filesystem.deny.iter().map(|glob| (CarveOut::Deny, glob)))
             .chain(filesystem.protect.iter().map(|glob| (CarveOut::Protect, glob)));
@@ -59,20 +62,21 @@ impl CarveOuts {
                 .literal_separator(true)
                 .build()
                 .map_err(|source| GlobError { glob: glob.clone(), source })?;
-            globs.add(compiled);
+            globs.push(compiled);
             rules.push((kind, glob.clone()));
         }
-        let globs = globs
-            .build()
-            .map_err(|source| GlobError { glob: "all globs together".to_owned(), source })?;
+        let globs = Globs::new(&globs).map_err(|error| GlobError {
+            glob: rules.get(error.index).map(|(_, glob)| glob.clone()).unwrap_or_default(),
+            source: error.source,
+        })?;
         let names = rules.iter().map(|(_, glob)| plain_last_name(glob)).collect();
         let allow_new_repositories = filesystem.allow_new_repositories;
-        Ok(Self { globs, rules, names, allow_new_repositories })
+        Ok(Self(Arc::new(Rules { globs, rules, names, allow_new_repositories })))
     }
 
     /// Whether there is no rule at all, so that nothing has to be looked for.
     pub fn is_empty(&self) -> bool {
-        self.rules.is_empty()
+        self.0.rules.is_empty()
     }
 
     /// The rule that decides about this very path, relative to a granted root, and its glob.
@@ -80,16 +84,14 @@ impl CarveOuts {
     /// `Deny` is stronger than `Protect`. What lies below a matching directory is decided with the
     /// directory: see [`CarveOuts::decide`].
     pub fn matching(&self, relative: &Path) -> Option<(CarveOut, &str)> {
-        if let (Some(names), Some(name)) = (&self.names, relative.file_name())
+        if let (Some(names), Some(name)) = (&self.0.names, relative.file_name())
             && !names.contains(name)
         {
             return None;
         }
-        let matched = self.globs.matches(relative).into_iter();
-        matched
-            .filter_map(|index| self.rules.get(index))
-            .max_by_key(|(kind, _)| *kind)
-            .map(|(kind, glob)| (*kind, glob.as_str()))
+        // What is denied comes first in the list, so the first match is the strongest.
+        let index = self.0.globs.first(relative)?;
+        self.0.rules.get(index).map(|(kind, glob)| (*kind, glob.as_str()))
     }
 
     /// The rule that decides about this path or any folder above it.
@@ -103,7 +105,14 @@ impl CarveOuts {
 
     /// Whether a repository that a run makes may keep its plain, hook-less configuration.
     pub fn allow_new_repositories(&self) -> bool {
-        self.allow_new_repositories
+        self.0.allow_new_repositories
+    }
+}
+
+impl PartialEq for CarveOuts {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.rules == other.0.rules
+            && self.0.allow_new_repositories == other.0.allow_new_repositories
     }
 }
 

@@ -133,7 +133,7 @@ pub fn authorize(
         (Some(chosen), Some(_)) => vec![chosen],
         _ => backends.into_iter().filter(|kind| asks(*kind).is_none()).collect(),
     };
-    let rule = rule.map(|rule| rule.tool.clone());
+    let rule = rule.map(|rule| rule.tool.as_str().to_owned());
     let limits = &profile.limits;
     let asked = plan.timeout.unwrap_or(limits.timeout);
     let (timeout, timeout_capped) = if plan.without_deadline && plan.timeout.is_none() {

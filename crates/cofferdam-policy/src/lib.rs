@@ -8,6 +8,7 @@ pub mod approval;
 pub mod carve_outs;
 pub mod document;
 pub mod enforcement;
+mod globs;
 pub mod grant;
 pub mod profile;
 pub mod tool_rules;

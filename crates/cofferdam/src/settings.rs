@@ -9,7 +9,7 @@ use cofferdam_worker::WorkerSettings;
 
 use crate::{
     cli::UsageError,
-    config::{Config, Mode},
+    config::{Config, ConfigError, Mode},
     error::CommandError,
     supervisor::WORKER_TOKEN,
 };
@@ -53,7 +53,10 @@ pub(crate) fn executor(
         None => current_directory()?,
     };
     config.may_decide_about(&workspace)?;
-    let profiles = config.profiles()?.protecting(&config.own_files_in(&workspace));
+    let profiles = config
+        .profiles()?
+        .protecting(&config.own_files_in(&workspace))
+        .map_err(ConfigError::Profile)?;
     let execution = &config.execution;
     Ok(WorkerSettings {
         workspace,

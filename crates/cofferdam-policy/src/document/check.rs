@@ -31,22 +31,47 @@ impl Lines {
     }
 }
 
+/// The most faults that are told of one document. One mistake can be made on every line of it.
+pub const MOST_FAULTS: usize = 100;
+
 /// Reads `text` as a value of `R`, whose schema is `schema`.
 ///
 /// # Errors
 /// [`DocumentError`] for text that is no TOML, and for the first key that the schema does not
 /// know, lacks, or gives another type or other bounds.
 pub fn read<R: DeserializeOwned>(text: &str, schema: &Value) -> Result<(R, Lines), DocumentError> {
+    read_to_the_end(text, schema).map_err(|(first, _)| first)
+}
+
+/// As [`read`], for whoever wants to know all that is wrong.
+///
+/// # Errors
+/// The first fault and those after it, in the order of the text's keys, at most [`MOST_FAULTS`].
+/// Text that is no TOML has one.
+pub fn read_to_the_end<R: DeserializeOwned>(
+    text: &str,
+    schema: &Value,
+) -> Result<(R, Lines), (DocumentError, Vec<DocumentError>)> {
     let counter = LineCounter::new(text);
     let refused = |error: toml::de::Error| DocumentError::Syntax {
         origin: Origin::Line { line: error.span().map_or(1, |span| counter.line(span.start)) },
         message: error.message().lines().map(shown).collect::<Vec<_>>().join(", "),
     };
-    let table = DeTable::parse(text).map_err(refused)?;
-    let mut check = Check { counter: &counter, root: Node::root(schema), lines: Lines::default() };
-    check.table(&mut Vec::new(), table.get_ref(), table.span().start, check.root)?;
-    let lines = check.lines;
-    let raw = R::deserialize(toml::de::Deserializer::from(table)).map_err(refused)?;
+    let table = DeTable::parse(text).map_err(|error| (refused(error), Vec::new()))?;
+    let mut check = Check {
+        counter: &counter,
+        root: Node::root(schema),
+        lines: Lines::default(),
+        faults: Vec::new(),
+    };
+    check.table(&mut Vec::new(), table.get_ref(), table.span().start, check.root);
+    let Check { lines, faults, .. } = check;
+    let mut faults = faults.into_iter();
+    if let Some(first) = faults.next() {
+        return Err((first, faults.collect()));
+    }
+    let raw = R::deserialize(toml::de::Deserializer::from(table))
+        .map_err(|error| (refused(error), Vec::new()))?;
     Ok((raw, lines))
 }
 
@@ -95,6 +120,7 @@ struct Check<'a> {
     counter: &'a LineCounter,
     root: Node<'a>,
     lines: Lines,
+    faults: Vec<DocumentError>,
 }
 
 /// The nearest key around a value, for an example.
@@ -112,13 +138,13 @@ impl Named<'_> {
 }
 
 impl Check<'_> {
-    fn table(
-        &mut self,
-        path: &mut Vec<Step>,
-        table: &DeTable<'_>,
-        offset: usize,
-        node: Node<'_>,
-    ) -> Result<(), DocumentError> {
+    fn fault(&mut self, fault: DocumentError) {
+        if self.faults.len() < MOST_FAULTS {
+            self.faults.push(fault);
+        }
+    }
+
+    fn table(&mut self, path: &mut Vec<Step>, table: &DeTable<'_>, offset: usize, node: Node<'_>) {
         for (key, value) in table {
             let name: &str = key.get_ref();
             path.push(Step::Key(name.to_owned()));
@@ -126,13 +152,12 @@ impl Check<'_> {
             self.lines.0.insert(spelled(path), line);
             match node.key(name) {
                 Some(inner) => {
-                    self.value(path, value, inner, Named { key: name, node: inner }, line)?
+                    self.value(path, value, inner, Named { key: name, node: inner }, line);
                 }
                 None => {
-                    return Err(DocumentError::UnknownKey {
-                        location: Location::new(path, Origin::Line { line }),
-                        hint: self.unknown(path.len() == 1, name, node),
-                    });
+                    let hint = self.unknown(path.len() == 1, name, node);
+                    let location = Location::new(path, Origin::Line { line });
+                    self.fault(DocumentError::UnknownKey { location, hint });
                 }
             }
             path.pop();
@@ -142,13 +167,13 @@ impl Check<'_> {
                 path.push(Step::Key(required.to_owned()));
                 let line = self.counter.line(offset);
                 let named = node.key(required).map(|inner| Named { key: required, node: inner });
-                return Err(DocumentError::MissingKey {
+                self.fault(DocumentError::MissingKey {
                     location: Location::new(path, Origin::Line { line }),
                     hint: named.and_then(Named::hint),
                 });
+                path.pop();
             }
         }
-        Ok(())
     }
 
     fn value(
@@ -158,16 +183,10 @@ impl Check<'_> {
         node: Node<'_>,
         named: Named<'_>,
         line: usize,
-    ) -> Result<(), DocumentError> {
-        let wrong = |path: &[Step], expected: String| DocumentError::WrongValue {
-            location: Location::new(path, Origin::Line { line }),
-            expected,
-            found: found(value.get_ref()),
-            hint: named.hint(),
-        };
-        match (node.kind(), value.get_ref()) {
+    ) {
+        let expected = match (node.kind(), value.get_ref()) {
             (Kind::Table, DeValue::Table(table)) => {
-                self.table(path, table, value.span().start, node)
+                return self.table(path, table, value.span().start, node);
             }
             (Kind::Map(values), DeValue::Table(table)) => {
                 for (key, value) in table {
@@ -175,59 +194,45 @@ impl Check<'_> {
                     path.push(Step::Key(name.to_owned()));
                     let line = self.counter.line(key.span().start);
                     self.lines.0.insert(spelled(path), line);
-                    self.value(path, value, values, Named { key: name, node: values }, line)?;
+                    self.value(path, value, values, Named { key: name, node: values }, line);
                     path.pop();
                 }
-                Ok(())
+                return;
             }
             (Kind::List(items), DeValue::Array(list)) => {
                 for (index, item) in list.iter().enumerate() {
                     path.push(Step::Entry(index));
                     let line = self.counter.line(item.span().start);
                     self.lines.0.insert(spelled(path), line);
-                    self.value(path, item, items, named, line)?;
+                    self.value(path, item, items, named, line);
                     path.pop();
                 }
-                Ok(())
+                return;
             }
-            (Kind::Text, DeValue::String(_)) | (Kind::Boolean, DeValue::Boolean(_)) => Ok(()),
-            (Kind::OneOf(words), DeValue::String(word)) if words.contains(&word.as_ref()) => Ok(()),
             (Kind::OneOf(words), found) => {
-                let near = found.as_str().and_then(|word| nearest(word, words.iter().copied()));
-                Err(DocumentError::WrongValue {
+                let word = found.as_str();
+                if word.is_some_and(|word| words.contains(&word)) {
+                    return;
+                }
+                let near = word.and_then(|word| nearest(word, words.iter().copied()));
+                return self.fault(DocumentError::WrongValue {
                     location: Location::new(path, Origin::Line { line }),
                     expected: one_of(&words),
                     found: self::found(found),
                     hint: near.map(|word| format!("did you mean `\"{word}\"`?")),
-                })
+                });
             }
-            (Kind::Whole, DeValue::Integer(number)) => {
-                let number = i128::from_str_radix(number.as_str(), number.radix()).ok();
-                // Bounds in our schemas are far below 2⁵³, where a float still holds every integer.
-                let fits = number.is_some_and(|number| within(node, number as f64));
-                if fits { Ok(()) } else { Err(wrong(path, bounded("a whole number", node))) }
-            }
-            (Kind::Number, number @ (DeValue::Integer(_) | DeValue::Float(_))) => {
-                let number = match number {
-                    DeValue::Integer(number) => {
-                        i128::from_str_radix(number.as_str(), number.radix())
-                            .ok()
-                            .map(|number| number as f64)
-                    }
-                    DeValue::Float(number) => number.as_str().parse::<f64>().ok(),
-                    _ => None,
-                };
-                let fits = number.is_some_and(|number| number.is_finite() && within(node, number));
-                if fits { Ok(()) } else { Err(wrong(path, bounded("a number", node))) }
-            }
-            (Kind::Table | Kind::Map(_), _) => Err(wrong(path, "a table".to_owned())),
-            (Kind::List(_), _) => Err(wrong(path, "a list".to_owned())),
-            (Kind::Text, _) => Err(wrong(path, "a string".to_owned())),
-            (Kind::Boolean, _) => Err(wrong(path, "`true` or `false`".to_owned())),
-            (Kind::Whole, _) => Err(wrong(path, bounded("a whole number", node))),
-            (Kind::Number, _) => Err(wrong(path, bounded("a number", node))),
-            (Kind::Other, _) => Ok(()),
-        }
+            (kind, found) => match unexpected(&kind, node, found) {
+                Some(expected) => expected,
+                None => return,
+            },
+        };
+        self.fault(DocumentError::WrongValue {
+            location: Location::new(path, Origin::Line { line }),
+            expected,
+            found: found(value.get_ref()),
+            hint: named.hint(),
+        });
     }
 
     /// The next step for a key that `node` does not know: its right table, its right spelling, or
@@ -250,6 +255,30 @@ impl Check<'_> {
                 format!("known here: {}", known.join(", "))
             }
         }
+    }
+}
+
+/// What was expected of a value that is no table, map or list, unless that is what was found.
+fn unexpected(kind: &Kind<'_>, node: Node<'_>, found: &DeValue<'_>) -> Option<String> {
+    // Bounds in our schemas are far below 2⁵³, where a float still holds every integer.
+    let number = match found {
+        DeValue::Integer(number) => {
+            i128::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number as f64)
+        }
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        _ => None,
+    };
+    let fits = number.is_some_and(|number: f64| number.is_finite() && within(node, number));
+    match (kind, found) {
+        (Kind::Text, DeValue::String(_)) | (Kind::Boolean, DeValue::Boolean(_)) => None,
+        (Kind::Whole, DeValue::Integer(_)) | (Kind::Number, _) if fits => None,
+        (Kind::Text, _) => Some("a string".to_owned()),
+        (Kind::Boolean, _) => Some("`true` or `false`".to_owned()),
+        (Kind::Whole, _) => Some(bounded("a whole number", node)),
+        (Kind::Number, _) => Some(bounded("a number", node)),
+        (Kind::Table | Kind::Map(_), _) => Some("a table".to_owned()),
+        (Kind::List(_), _) => Some("a list".to_owned()),
+        (Kind::OneOf(_) | Kind::Other, _) => None,
     }
 }
 

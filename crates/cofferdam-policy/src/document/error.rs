@@ -24,6 +24,11 @@ pub enum Origin {
         /// Its name.
         name: String,
     },
+    /// An option of the command line.
+    Option {
+        /// As it is written there: `--port`.
+        name: String,
+    },
 }
 
 /// A key, the table that it stands in, and where it was written; made for messages.
@@ -147,6 +152,7 @@ impl fmt::Display for At<'_> {
             Origin::Line { line } => write!(f, " at line {line}"),
             Origin::Inherited { from, line } => write!(f, " at line {line} of `{from}`"),
             Origin::Variable { name } => write!(f, " (variable `{name}`)"),
+            Origin::Option { name } => write!(f, " (option `{name}`)"),
         }
     }
 }

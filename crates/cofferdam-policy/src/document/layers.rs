@@ -94,6 +94,22 @@ impl<'a, R> Layers<'a, R> {
         Some(self.picked(key, value, source))
     }
 
+    /// As [`pick`](Self::pick), for a list: the origin of each entry that is written is kept too, as
+    /// `key[0]`.
+    pub fn pick_list<T: Clone>(
+        &mut self,
+        key: &str,
+        get: impl Fn(&R) -> &Option<Vec<T>>,
+        default: Vec<T>,
+    ) -> Picked<'a, Vec<T>> {
+        let picked = self.pick(key, get, default);
+        let written = picked.place.origin() != Origin::Default;
+        for (index, (place, _)) in picked.entries().enumerate().filter(|_| written) {
+            self.origins.insert(format!("{key}[{index}]"), place.origin());
+        }
+        picked
+    }
+
     /// The entries of a map, the first layer's entries first and each in the order as written; a
     /// key of a later layer that an earlier one has too is left out.
     pub fn pick_entries<T: Clone>(

@@ -14,7 +14,7 @@ mod schema;
 mod tests;
 mod values;
 
-pub use check::{Lines, read, read_variable};
+pub use check::{Lines, MOST_FAULTS, read, read_to_the_end, read_variable};
 pub use error::{DocumentError, Location, Origin};
 pub use layers::{Layer, Layers, Picked, Place, Source};
 pub use schema::schema_for;

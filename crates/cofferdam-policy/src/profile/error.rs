@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::document::{DocumentError, shown};
+use crate::{
+    carve_outs::GlobError,
+    document::{DocumentError, shown},
+};
 
 /// Why a profile could not be had.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -34,6 +37,9 @@ pub enum ProfileProblem {
     /// A key or value of the file.
     #[error(transparent)]
     Document(#[from] DocumentError),
+    /// A glob that is protected in every profile, whatever the file says, cannot be used.
+    #[error("what is protected in every profile cannot be used")]
+    AddedGlob(#[source] GlobError),
     /// The file's name cannot be the name of a profile.
     #[error("`{}` cannot be the name of a profile", shown(.0))]
     Name(String),
@@ -53,6 +59,12 @@ pub enum ProfileProblem {
         /// The names that there are.
         known: Vec<String>,
     },
+    /// The profile that it extends cannot be read.
+    #[error("it extends `{}`, which cannot be read", shown(parent))]
+    BrokenParent {
+        /// Name of that profile.
+        parent: String,
+    },
     /// It extends itself.
     #[error("it extends itself")]
     Itself,
@@ -67,6 +79,15 @@ pub enum ProfileProblem {
 }
 
 impl ProfileError {
+    /// Whether the profile that it extends is what has to be put right.
+    pub(super) fn is_of_the_parent(&self) -> bool {
+        let problem = match self {
+            Self::Load { source, .. } => source,
+            Self::Unknown { .. } => return false,
+        };
+        matches!(**problem, ProfileProblem::BrokenParent { .. })
+    }
+
     /// The next step for whoever wrote, or asked for, the profile.
     pub fn hint(&self) -> Option<String> {
         match self {
@@ -86,12 +107,14 @@ impl ProfileProblem {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Document(error) => error.hint().map(str::to_owned),
+            Self::AddedGlob(_) => None,
             Self::Name(_) => Some(
                 "use lower-case letters, digits, `-` and `_`, at most 64, a letter or digit first"
                     .to_owned(),
             ),
             Self::Itself => Some("remove `extends`, or name another profile".to_owned()),
             Self::Twice { .. } => Some("rename or remove one of them".to_owned()),
+            Self::BrokenParent { parent } => Some(format!("put `{}` right first", shown(parent))),
             Self::NoParent { known, .. } if known.is_empty() => None,
             Self::NoParent { parent, known } => Some(near_or_all(parent, known)),
             Self::TwoLevels { grandparent, .. } => {

@@ -20,7 +20,7 @@ pub use resolved::{
     Access, ApprovalRule, ApprovalWhen, BackendKind, Confinement, Container, Environment,
     Filesystem, Host, Limits, Network, NetworkMode, PathGrant, Pool, Profile, Python, Uv,
 };
-pub use set::{LoadedProfile, ProfileOrigin, ProfileSource, Profiles};
+pub use set::{BrokenProfile, LoadedProfile, ProfileOrigin, ProfileSource, Profiles};
 pub use shipped::shipped;
 pub use values::tool_glob;
 
@@ -35,7 +35,17 @@ pub fn parse(name: &str, text: &str) -> Result<RawProfile, ProfileError> {
     if !is_name(name) {
         return Err(ProfileProblem::Name(name.to_owned()).of(name));
     }
-    parse::parse(text).map_err(|problem| problem.of(name))
+    parse::parse(text).map_err(|(first, _)| first.of(name))
+}
+
+/// As [`parse`], with all that is wrong.
+fn parse_to_the_end(name: &str, text: &str) -> Result<RawProfile, Vec<ProfileError>> {
+    if !is_name(name) {
+        return Err(vec![ProfileProblem::Name(name.to_owned()).of(name)]);
+    }
+    parse::parse(text).map_err(|(first, more)| {
+        std::iter::once(first).chain(more).map(|problem| problem.of(name)).collect()
+    })
 }
 
 /// Decides every value of a profile; `parent` is the profile that it says it extends.
@@ -52,9 +62,10 @@ pub fn resolve(
     raw: &RawProfile,
     parent: Option<&RawProfile>,
 ) -> Result<Profile, ProfileError> {
-    resolve::resolve(name, raw, parent)
-        .map(|(profile, _)| profile)
-        .map_err(|problem| problem.of(name))
+    match resolve::resolve(name, raw, parent) {
+        Ok((profile, _)) => Ok(profile),
+        Err((first, _)) => Err(first.of(name)),
+    }
 }
 
 /// The JSON Schema of a profile, draft 2020-12.

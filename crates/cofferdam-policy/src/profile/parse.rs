@@ -15,8 +15,13 @@ pub(super) fn schema() -> &'static Value {
 }
 
 /// Holds the text against the schema.
-pub(super) fn parse(text: &str) -> Result<RawProfile, ProfileProblem> {
-    let (mut raw, lines) = document::read::<RawProfile>(text, schema())?;
+///
+/// # Errors
+/// The first problem, and those after it.
+pub(super) fn parse(text: &str) -> Result<RawProfile, (ProfileProblem, Vec<ProfileProblem>)> {
+    let read = document::read_to_the_end::<RawProfile>(text, schema());
+    let (mut raw, lines) =
+        read.map_err(|(first, more)| (first.into(), more.into_iter().map(Into::into).collect()))?;
     raw.lines = lines;
     Ok(raw)
 }

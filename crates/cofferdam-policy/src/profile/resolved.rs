@@ -3,12 +3,12 @@
 //! The raw form, as an admin writes it, and the validation between the two are in the modules
 //! beside this one. No `Option` here means "default".
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::enforcement::Enforcement;
+use crate::{carve_outs::CarveOuts, enforcement::Enforcement, tool_rules::ToolPattern};
 
 /// A place where code can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,8 @@ pub struct Profile {
     pub require: Enforcement,
     /// What exists for a run.
     pub filesystem: Filesystem,
+    /// `filesystem.protect` and `filesystem.deny`, ready to be asked.
+    pub carve_outs: CarveOuts,
     /// What a run can reach.
     pub network: Network,
     /// The run's environment variables.
@@ -63,7 +65,8 @@ pub struct Profile {
     /// Settings of the warm pool.
     pub pool: Pool,
     /// When a person must agree, by tool glob; the first match decides.
-    pub approval: Vec<ApprovalRule>,
+    // Shared: there may be very many, and each grant holds its profile.
+    pub approval: Arc<[ApprovalRule]>,
 }
 
 /// What exists for a run.
@@ -221,8 +224,8 @@ pub struct Pool {
 /// One line of `[approval]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalRule {
-    /// Shell-style glob over the whole tool name.
-    pub tool: String,
+    /// About which tools.
+    pub tool: ToolPattern,
     /// When a person must agree.
     pub when: ApprovalWhen,
 }

@@ -1,12 +1,12 @@
 //! The set of all profiles that a server knows.
 
 use std::{
-    collections::{BTreeMap, btree_map::Entry},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     path::PathBuf,
 };
 
 use super::{Profile, ProfileError, ProfileProblem, raw::RawProfile, resolve};
-use crate::document::Origin;
+use crate::{carve_outs::CarveOuts, document::Origin};
 
 /// A profile's text, before anything is known about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +42,22 @@ pub struct LoadedProfile {
     pub profile: Profile,
     /// Where its text came from.
     pub origin: ProfileOrigin,
-    /// Where each value came from, by dotted key: `limits.memory_mib`.
+    /// Name of the profile that it extends.
+    pub extends: Option<String>,
+    /// Where each value came from, by dotted key: `limits.memory_mib`. The entries of a list are
+    /// there too, counted from 0: `filesystem.read[0]`.
     pub origins: BTreeMap<String, Origin>,
+}
+
+/// A profile that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BrokenProfile {
+    /// Its name.
+    pub name: String,
+    /// Where its text came from.
+    pub origin: ProfileOrigin,
+    /// What is wrong, in the order of the file: at least one problem.
+    pub problems: Vec<ProfileError>,
 }
 
 impl Profiles {
@@ -53,18 +67,53 @@ impl Profiles {
     /// [`ProfileError::Load`] for the first, by name, that is wrong, also when it extends what
     /// does not exist, or when two files have the same name. One wrong profile refuses the set.
     pub fn load(sources: impl IntoIterator<Item = ProfileSource>) -> Result<Self, ProfileError> {
-        let sources = by_name(sources)?;
+        let (profiles, broken) = Self::load_each(sources);
+        let mut problems = broken.into_iter().flat_map(|broken| broken.problems);
+        // A profile that only suffers from another one is not what has to be put right.
+        problems.find(|problem| !problem.is_of_the_parent()).map_or(Ok(profiles), Err)
+    }
+
+    /// Reads and resolves each for itself, as generation 1: those that can be used, and by name
+    /// those that cannot, each with all that is wrong with it.
+    ///
+    /// For whoever looks at profiles, never for whoever enforces them: a profile that an admin wrote
+    /// and that is missing could have been a tighter one.
+    pub fn load_each(
+        sources: impl IntoIterator<Item = ProfileSource>,
+    ) -> (Self, Vec<BrokenProfile>) {
+        let (sources, twice) = by_name(sources);
+        let mut wrong = Vec::new();
+        let ambiguous: BTreeSet<_> = twice.iter().map(|(name, ..)| name.clone()).collect();
+        for (name, problem, origin) in twice {
+            let problems = vec![problem.of(&name)];
+            wrong.push((name, origin, problems));
+        }
         let mut written = BTreeMap::new();
-        for (name, source) in &sources {
-            written.insert(name.as_str(), super::parse(name, &source.text)?);
+        for (name, source) in sources.iter().filter(|(name, _)| !ambiguous.contains(*name)) {
+            match super::parse_to_the_end(name, &source.text) {
+                Ok(raw) => {
+                    written.insert(name.as_str(), raw);
+                }
+                Err(problems) => wrong.push((name.clone(), source.origin.clone(), problems)),
+            }
         }
         let mut profiles = BTreeMap::new();
-        for (name, source) in &sources {
-            let (profile, origins) = resolve_among(name, &written)?;
-            let origin = source.origin.clone();
-            profiles.insert(name.clone(), LoadedProfile { profile, origin, origins });
+        for (name, raw) in &written {
+            let Some(ProfileSource { origin, .. }) = sources.get(*name) else { continue };
+            match resolve_among(name, raw, &written, &sources) {
+                Ok((profile, origins)) => {
+                    let (origin, extends) = (origin.clone(), raw.extends.clone());
+                    let loaded = LoadedProfile { profile, origin, extends, origins };
+                    profiles.insert((*name).to_owned(), loaded);
+                }
+                Err(problems) => wrong.push(((*name).to_owned(), origin.clone(), problems)),
+            }
         }
-        Ok(Self { profiles, generation: 1 })
+        wrong.sort_by(|one, other| one.0.cmp(&other.0));
+        let broken = wrong.into_iter();
+        let broken =
+            broken.map(|(name, origin, problems)| BrokenProfile { name, origin, problems });
+        (Self { profiles, generation: 1 }, broken.collect())
     }
 
     /// Reads and resolves all of them anew, as the generation after this one.
@@ -81,12 +130,17 @@ impl Profiles {
     /// The same profiles, each of which protects `globs` too.
     ///
     /// For what the server itself reads and finds in a workspace: code could loosen the next start.
-    #[must_use]
-    pub fn protecting(mut self, globs: &[String]) -> Self {
-        for loaded in self.profiles.values_mut() {
-            loaded.profile.filesystem.protect.extend_from_slice(globs);
+    ///
+    /// # Errors
+    /// [`ProfileError::Load`] when one of them is no glob.
+    pub fn protecting(mut self, globs: &[String]) -> Result<Self, ProfileError> {
+        for (name, loaded) in &mut self.profiles {
+            let profile = &mut loaded.profile;
+            profile.filesystem.protect.extend_from_slice(globs);
+            profile.carve_outs = CarveOuts::new(&profile.filesystem)
+                .map_err(|error| ProfileProblem::AddedGlob(error).of(name))?;
         }
-        self
+        Ok(self)
     }
 
     /// The profile of that name.
@@ -119,11 +173,15 @@ impl Profiles {
     }
 }
 
+/// A name that two files have, and one of the files.
+type Twice = (String, ProfileProblem, ProfileOrigin);
+
 /// One source per name: a file before what is shipped.
 fn by_name(
     sources: impl IntoIterator<Item = ProfileSource>,
-) -> Result<BTreeMap<String, ProfileSource>, ProfileError> {
+) -> (BTreeMap<String, ProfileSource>, Vec<Twice>) {
     let mut named = BTreeMap::new();
+    let mut twice = Vec::new();
     for source in sources {
         match named.entry(source.name.clone()) {
             Entry::Vacant(entry) => {
@@ -139,32 +197,36 @@ fn by_name(
                         first: first.display().to_string(),
                         second: second.display().to_string(),
                     };
-                    return Err(problem.of(&source.name));
+                    twice.push((source.name, problem, source.origin));
                 }
             },
         }
     }
-    Ok(named)
+    (named, twice)
 }
 
+/// Resolves one of the profiles that could be read.
 fn resolve_among(
     name: &str,
+    raw: &RawProfile,
     written: &BTreeMap<&str, RawProfile>,
-) -> Result<(Profile, BTreeMap<String, Origin>), ProfileError> {
-    let raw = &written[name];
+    sources: &BTreeMap<String, ProfileSource>,
+) -> Result<resolve::Resolved, Vec<ProfileError>> {
     let parent = raw.extends.as_deref().and_then(|parent| written.get(parent));
-    resolve::resolve(name, raw, parent).map_err(|problem| {
-        match problem {
-            ProfileProblem::NoParent { parent, .. } => ProfileProblem::NoParent {
-                parent,
-                known: written
-                    .keys()
-                    .filter(|other| **other != name)
-                    .map(|other| (*other).to_owned())
-                    .collect(),
-            },
+    resolve::resolve(name, raw, parent).map_err(|(first, more)| {
+        let known = || {
+            let others = sources.keys().filter(|other| *other != name);
+            others.cloned().collect()
+        };
+        let first = match first {
+            ProfileProblem::NoParent { parent, .. } if sources.contains_key(&parent) => {
+                ProfileProblem::BrokenParent { parent }
+            }
+            ProfileProblem::NoParent { parent, .. } => {
+                ProfileProblem::NoParent { parent, known: known() }
+            }
             problem => problem,
-        }
-        .of(name)
+        };
+        std::iter::once(first).chain(more).map(|problem| problem.of(name)).collect()
     })
 }

@@ -52,8 +52,8 @@ pub fn tool_glob(text: &str) -> Result<String, String> {
     text.parse::<ToolPattern>().map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-fn not_a_glob(text: &str, error: &globset::Error) -> String {
-    format!("must be a glob, not `{}`: {}", shown(text), error.kind())
+pub(super) fn not_a_glob(text: &str, error: &globset::Error) -> String {
+    format!("must be a glob, not `{}`: {}", shown(text), shown(&error.kind().to_string()))
 }
 
 /// `host:port`, `*.domain:port` or a known group, in lower case.

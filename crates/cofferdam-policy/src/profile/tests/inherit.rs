@@ -107,9 +107,9 @@ fn a_profiles_own_approval_rules_are_read_before_the_inherited_ones() {
         ("child", "extends = \"parent\"\n[approval]\n\"b\" = \"always\"\n\"*\" = \"outside\"\n"),
     ])
     .expect("two profiles");
-    let rule = |tool: &str, when| ApprovalRule { tool: tool.to_owned(), when };
+    let rule = |tool: &str, when| ApprovalRule { tool: tool.parse().expect(tool), when };
     assert_eq!(
-        set.get("child").expect("the child").approval,
+        set.get("child").expect("the child").approval[..],
         [
             rule("b", ApprovalWhen::Always),
             rule("*", ApprovalWhen::Outside),
@@ -122,7 +122,9 @@ fn a_profiles_own_approval_rules_are_read_before_the_inherited_ones() {
 fn without_a_rule_for_everything_an_unsandboxed_call_is_asked_about() {
     let set = profiles(&[("plain", "backends = [\"host\"]")]).expect("a profile");
     let last = set.get("plain").expect("it").approval.last().cloned();
-    assert_eq!(last, Some(ApprovalRule { tool: "*".to_owned(), when: ApprovalWhen::Unsandboxed }));
+    let tool = "*".parse().expect("a pattern");
+    let rule = ApprovalRule { tool, when: ApprovalWhen::Unsandboxed };
+    assert_eq!(last, Some(rule));
 }
 
 #[test]
