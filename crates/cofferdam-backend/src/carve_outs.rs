@@ -6,12 +6,13 @@
 //! is ever created for a rule, so nothing of the kind can be left behind.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     io,
     path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
 };
 
-use cofferdam_fs::{Descend, EntryKind, Fingerprint, WalkLimits, Workspace};
+use cofferdam_fs::{Descend, EntryKind, Fingerprint, WalkLimits, WalkMemory, Workspace};
 use cofferdam_init::{Carve, CarveKind};
 use cofferdam_policy::{CarveOut, CarveOuts, Grant, carve_outs::QUARANTINE};
 
@@ -22,6 +23,29 @@ const WALK: WalkLimits = WalkLimits { depth: 128, entries: 2_000_000 };
 
 /// The most entries that are quarantined one by one after a run; what is left is reported.
 const MOST_QUARANTINED: usize = 1000;
+
+/// What walks remember, by folder and rules: most of a workspace does not change between two runs.
+#[derive(Debug, Default)]
+pub(crate) struct Memories(Mutex<HashMap<MemoryKey, SharedMemory>>);
+
+/// Device and inode of the folder, and what the rules are.
+type MemoryKey = ((u64, u64), Vec<String>);
+type SharedMemory = Arc<Mutex<WalkMemory>>;
+
+/// The most folders that are remembered at once.
+const MOST_MEMORIES: usize = 16;
+
+impl Memories {
+    fn of(&self, grant: &Grant, folder: &Workspace) -> SharedMemory {
+        let filesystem = &grant.profile().filesystem;
+        let rules = filesystem.deny.iter().chain(&filesystem.protect).cloned().collect();
+        let mut memories = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if memories.len() >= MOST_MEMORIES {
+            memories.clear();
+        }
+        memories.entry((folder.identity(), rules)).or_default().clone()
+    }
+}
 
 /// What was found before a run.
 #[derive(Debug, Default)]
@@ -66,7 +90,7 @@ impl CarveOutError {
 pub(crate) struct Guard {
     rules: CarveOuts,
     /// By granted folder, the workspace first.
-    before: Vec<(Workspace, Before)>,
+    before: Vec<(Workspace, SharedMemory, Before)>,
 }
 
 impl Guard {
@@ -74,20 +98,24 @@ impl Guard {
     pub(crate) async fn prepare(
         grant: &Grant,
         folders: &[Folder],
+        memories: &Memories,
     ) -> Result<(Self, Vec<Carve>), CarveOutError> {
         let rules = grant.profile().carve_outs.clone();
         let mut guard = Self { rules, before: Vec::new() };
         if guard.rules.is_empty() {
             return Ok((guard, Vec::new()));
         }
-        let folders: Vec<_> = folders.iter().map(|folder| folder.held.clone()).collect();
+        let folders: Vec<_> = folders
+            .iter()
+            .map(|folder| (folder.held.clone(), memories.of(grant, &folder.held)))
+            .collect();
         // Disks block; the runtime's threads must not.
         on_a_blocking_thread(move || {
             let mut carves = Vec::new();
-            for folder in folders {
-                let (before, carved) = before(&guard.rules, &folder)?;
+            for (folder, memory) in folders {
+                let (before, carved) = before(&guard.rules, &folder, &mut lock(&memory))?;
                 carves.extend(carved);
-                guard.before.push((folder, before));
+                guard.before.push((folder, memory, before));
             }
             Ok((guard, carves))
         })
@@ -104,8 +132,8 @@ impl Guard {
         }
         on_a_blocking_thread(move || {
             let mut quarantined = Vec::new();
-            for (number, (folder, before)) in self.before.iter().enumerate() {
-                let found = after(&self.rules, folder, before)?;
+            for (number, (folder, memory, before)) in self.before.iter().enumerate() {
+                let found = after(&self.rules, folder, before, &mut lock(memory))?;
                 quarantined.extend(found.into_iter().map(|found| match number {
                     0 => found,
                     // Beside the workspace, only a whole path says where something is.
@@ -122,6 +150,11 @@ impl Guard {
     }
 }
 
+fn lock(memory: &SharedMemory) -> std::sync::MutexGuard<'_, WalkMemory> {
+    // Whole even if a holder panicked: it is written one directory at a time.
+    memory.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 async fn on_a_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
@@ -129,11 +162,15 @@ async fn on_a_blocking_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send
     }
 }
 
-fn before(rules: &CarveOuts, workspace: &Workspace) -> Result<(Before, Vec<Carve>), CarveOutError> {
+fn before(
+    rules: &CarveOuts,
+    workspace: &Workspace,
+    memory: &mut WalkMemory,
+) -> Result<(Before, Vec<Carve>), CarveOutError> {
     let mut before = Before::default();
     let mut kinds: BTreeMap<PathBuf, CarveKind> = BTreeMap::new();
     let walked = workspace
-        .walk(WALK, |entry| {
+        .walk(WALK, memory, wanted(rules), |entry| {
             let Some(kind) = decide(rules, entry.path, entry.kind) else { return Descend::Into };
             if entry.kind == EntryKind::Link {
                 before.links.push(entry.path.to_owned());
@@ -186,16 +223,18 @@ fn after(
     rules: &CarveOuts,
     workspace: &Workspace,
     before: &Before,
+    memory: &mut WalkMemory,
 ) -> io::Result<Vec<Quarantined>> {
     let mut appeared = Vec::new();
-    workspace.walk(WALK, |entry| {
+    workspace.walk(WALK, memory, wanted(rules), |entry| {
         if entry.path == Path::new(QUARANTINE) && before.found.contains_key(entry.path) {
             return Descend::Past;
         }
         let Some((kind, glob)) = rules.matching(entry.path) else { return Descend::Into };
         let known = before.found.get(entry.path);
         let same = known.is_some_and(|known| {
-            entry.identity().is_ok_and(|found| found == (known.device, known.inode))
+            let found = workspace.fingerprint(entry.path);
+            found.is_ok_and(|found| (found.device, found.inode) == (known.device, known.inode))
         });
         if same {
             // Still what was mounted over: nothing in it can have changed but by others.
@@ -221,6 +260,10 @@ fn after(
         }
     }
     Ok(quarantined)
+}
+
+fn wanted(rules: &CarveOuts) -> impl Fn(&Path, EntryKind) -> bool {
+    |path, _| rules.matching(path).is_some()
 }
 
 fn decide(rules: &CarveOuts, path: &Path, kind: EntryKind) -> Option<CarveKind> {

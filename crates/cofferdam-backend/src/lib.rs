@@ -59,6 +59,7 @@ struct Inner {
     identities: identity::Identities,
     init: OwnedFd,
     filters: Vec<Vec<u8>>,
+    memories: carve_outs::Memories,
 }
 
 /// No backend can be used for a grant.
@@ -135,7 +136,8 @@ impl Backends {
         let spawner = spawner::Spawner::start().map_err(BackendError::Spawner)?;
         let init = init_program::descriptor().map_err(BackendError::Init)?;
         let identities = identity::Identities::prepare(&init).map_err(BackendError::Identity)?;
-        let inner = Inner { settings, spawner, identities, init, filters };
+        let memories = carve_outs::Memories::default();
+        let inner = Inner { settings, spawner, identities, init, filters, memories };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -232,8 +234,8 @@ impl Backends {
     }
 
     fn shared(&self) -> run::Shared<'_> {
-        let Inner { settings, spawner, identities, init, filters } = &*self.inner;
-        run::Shared { settings, spawner, identities, init, filters }
+        let Inner { settings, spawner, identities, init, filters, memories } = &*self.inner;
+        run::Shared { settings, spawner, identities, init, filters, memories }
     }
 }
 

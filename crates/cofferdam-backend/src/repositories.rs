@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path},
 };
 
-use cofferdam_fs::{Descend, WalkLimits, Workspace};
+use cofferdam_fs::{Descend, EntryKind, WalkLimits, WalkMemory, Workspace};
 
 /// Largest configuration that is looked at.
 const MOST_BYTES: u64 = 64 * 1024;
@@ -81,13 +81,15 @@ fn is_plain_config(text: &str) -> bool {
 fn only_samples(workspace: &Workspace, hooks: &Path) -> bool {
     let mut plain = true;
     let limits = WalkLimits { depth: 128, entries: 2_000_000 };
-    let walked = workspace.walk(limits, |entry| {
+    let memory = &mut WalkMemory::default();
+    let below = |path: &Path, _| path.starts_with(hooks);
+    let walked = workspace.walk(limits, memory, below, |entry| {
         if hooks.starts_with(entry.path) {
             return Descend::Into;
         }
         if entry.path.starts_with(hooks) {
             let is_sample = entry.path.extension().is_some_and(|end| end == "sample");
-            plain &= is_sample && entry.kind == cofferdam_fs::EntryKind::File;
+            plain &= is_sample && entry.kind == EntryKind::File;
         }
         Descend::Past
     });

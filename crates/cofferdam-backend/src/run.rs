@@ -21,7 +21,7 @@ use crate::{
     BackendSettings, EndRequests, Ending, LimitHit, NotStarted, NotStartedKind, Outcome, RunIo,
     Usage,
     bubblewrap::{self, Bubblewrap, Launch, Unusable},
-    carve_outs::Guard,
+    carve_outs::{Guard, Memories},
     control::Control,
     enforcement, environment, folders,
     identity::Identities,
@@ -45,6 +45,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) identities: &'a Identities,
     pub(crate) init: &'a OwnedFd,
     pub(crate) filters: &'a [Vec<u8>],
+    pub(crate) memories: &'a Memories,
 }
 
 /// What was learned while a run went on.
@@ -89,7 +90,7 @@ pub(crate) async fn in_bubblewrap(
         Ok(folders) => folders,
         Err(error) => return Ok(not_built(grant, shared, started, &error, Some(FOLDER_HINT))),
     };
-    let (guard, carve) = match Guard::prepare(grant, &folders).await {
+    let (guard, carve) = match Guard::prepare(grant, &folders, shared.memories).await {
         Ok(prepared) => prepared,
         Err(error) => return Ok(not_built(grant, shared, started, &error, error.hint())),
     };

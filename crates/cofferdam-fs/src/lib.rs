@@ -21,5 +21,5 @@ pub use beneath::PathError;
 pub use placement::Forbidden;
 pub use quarantine::Fingerprint;
 pub use spill::Spill;
-pub use walk::{Descend, EntryKind, WalkEntry, WalkLimits, Walked};
+pub use walk::{Descend, EntryKind, WalkEntry, WalkLimits, WalkMemory, Walked};
 pub use workspace::{Workspace, WorkspaceError};
