@@ -78,9 +78,9 @@ impl Executor {
     pub fn new(settings: WorkerSettings) -> Result<Self, Failure> {
         let workspace = Workspace::open(&settings.workspace, &settings.homes)
             .map_err(|error| failure::of_workspace(&error))?;
-        let named = [Some(&settings.default_profile), settings.session_profile.as_ref()];
+        let named = [Some(&settings.rules.default_profile), settings.session_profile.as_ref()];
         for name in named.into_iter().flatten() {
-            settings.profiles.get(name).map_err(|error| failure::of_profile(&error))?;
+            settings.rules.profiles.get(name).map_err(|error| failure::of_profile(&error))?;
         }
         let backends = Backends::new(BackendSettings { environment: settings.environment.clone() })
             .map_err(|error| failure::of_backends(&error))?;
@@ -88,7 +88,7 @@ impl Executor {
             &settings.environment,
             &settings.homes,
             workspace.path(),
-            &settings.profiles,
+            &settings.rules.profiles,
         );
         let queue = Queue::new(QueueLimits {
             serial: settings.serial,

@@ -25,4 +25,4 @@ mod tools;
 
 pub use executor::{CommandRequest, Executor, Normalized};
 pub use server::{Auth, Listener, ServeError, bind_unix, serve};
-pub use settings::WorkerSettings;
+pub use settings::{Rules, WorkerSettings};

@@ -85,8 +85,8 @@ impl Pipeline {
     pub(crate) fn profile(&self, name: Option<&str>) -> Result<&Profile, Failure> {
         let name = name
             .or(self.settings.session_profile.as_deref())
-            .unwrap_or(&self.settings.default_profile);
-        self.settings.profiles.get(name).map_err(|error| failure::of_profile(&error))
+            .unwrap_or(&self.settings.rules.default_profile);
+        self.settings.rules.profiles.get(name).map_err(|error| failure::of_profile(&error))
     }
 
     /// One admitted call, with its caller being told how far it is.
@@ -165,7 +165,7 @@ impl Pipeline {
     }
 
     fn attribute(&self, session: &str, name: &str) -> Result<Value, Failure> {
-        let profiles = &self.settings.profiles;
+        let profiles = &self.settings.rules.profiles;
         let facts = attribute::Facts {
             last: self.sessions.last(session),
             profile: self.profile(None)?,
@@ -266,7 +266,7 @@ impl Pipeline {
         io: RunIo,
         ends: EndRequests,
     ) -> Result<(Grant, Outcome), Failure> {
-        let generation = self.settings.profiles.generation();
+        let generation = self.settings.rules.profiles.generation();
         let decision = authorize(command, profile, generation, &self.backends.usable())
             .map_err(|refusal| failure::of_refusal(&refusal))?;
         let grant = match decision {

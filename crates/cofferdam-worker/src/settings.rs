@@ -1,18 +1,16 @@
-//! What an executor is told once, by the program that starts it.
+//! What an executor is told by the program that starts it: once, and the rules again after a reload.
 
 use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
 
-use cofferdam_policy::profile::Profiles;
+use cofferdam_policy::{profile::Profiles, tool_rules::ToolRules};
 
 /// Settings of one executor.
 #[derive(Clone, Debug)]
 pub struct WorkerSettings {
     /// The directory that code works in.
     pub workspace: PathBuf,
-    /// Profile of calls that name none.
-    pub default_profile: String,
-    /// The profiles there are.
-    pub profiles: Profiles,
+    /// What calls are decided by, to begin with.
+    pub rules: Rules,
     /// Whether the calls of one session run one after the other, in the order they came.
     pub serial: bool,
     /// Most calls that run at once, in all sessions together. 0 counts as 1.
@@ -24,8 +22,22 @@ pub struct WorkerSettings {
     pub environment: BTreeMap<OsString, OsString>,
     /// Home directories, which must neither become a workspace nor visible as a whole.
     pub homes: Vec<PathBuf>,
-    /// Profile chosen for the whole session; goes before `default_profile`.
+    /// Profile chosen for the whole session; goes before the default one of the rules.
     pub session_profile: Option<String>,
     /// Backend chosen for the whole session, as written.
     pub backend: Option<String>,
+    /// Where the tools that were switched on or off at run time are kept for the next worker, in a
+    /// private folder; `None` keeps them in memory only.
+    pub tools_file: Option<PathBuf>,
+}
+
+/// What calls are decided by. Read from files, all of one generation: that of the profiles.
+#[derive(Clone, Debug)]
+pub struct Rules {
+    /// Profile of calls that name none.
+    pub default_profile: String,
+    /// The profiles there are.
+    pub profiles: Profiles,
+    /// Which tools are served.
+    pub tools: ToolRules,
 }

@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cofferdam_worker::WorkerSettings;
+use cofferdam_policy::Profiles;
+use cofferdam_worker::{Rules, WorkerSettings};
 
 use crate::{
     cli::UsageError,
@@ -52,16 +53,11 @@ pub(crate) fn executor(
         Some(workspace) => workspace,
         None => current_directory()?,
     };
-    config.may_decide_about(&workspace)?;
-    let profiles = config
-        .profiles()?
-        .protecting(&config.own_files_in(&workspace))
-        .map_err(ConfigError::Profile)?;
+    let rules = rules(config, &workspace, None)?;
     let execution = &config.execution;
     Ok(WorkerSettings {
         workspace,
-        default_profile: execution.default_profile.clone(),
-        profiles,
+        rules,
         serial: execution.mode == Mode::Serial,
         max_running: execution.max_running as usize,
         max_queued: execution.max_queued as usize,
@@ -70,6 +66,37 @@ pub(crate) fn executor(
         homes: homes(),
         session_profile: choice.profile,
         backend: choice.backend,
+        tools_file: None,
+    })
+}
+
+/// What calls on `workspace` are decided by, as the generation after `before`.
+///
+/// # Errors
+/// [`ConfigError`] when the profiles cannot be used, or this configuration not for this workspace.
+pub(crate) fn rules(
+    config: &Config,
+    workspace: &Path,
+    before: Option<&Profiles>,
+) -> Result<Rules, ConfigError> {
+    config.may_decide_about(workspace)?;
+    let profiles = match before {
+        None => config.profiles()?,
+        Some(before) => config.profiles_after(before)?,
+    };
+    // Nothing that a run may write decides about the next one.
+    let mut own_files = config.own_files_in(workspace);
+    for profile in profiles.names().filter_map(|name| profiles.get(name).ok()) {
+        for grant in &profile.filesystem.write {
+            own_files.extend(config.own_files_in(&grant.path));
+        }
+    }
+    own_files.sort();
+    own_files.dedup();
+    Ok(Rules {
+        default_profile: config.execution.default_profile.clone(),
+        profiles: profiles.protecting(&own_files).map_err(ConfigError::Profile)?,
+        tools: config.tools.clone(),
     })
 }
 

@@ -10,12 +10,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cofferdam_policy::profile::{Profiles, shipped};
+use cofferdam_policy::{
+    ToolRules,
+    profile::{Profiles, shipped},
+};
 use cofferdam_protocol::{
     Failure, ToolCall, ToolReply, ToolRequest,
     tool::{AttributePayload, BashExecute, PythonExecute},
 };
-use cofferdam_worker::{Executor, WorkerSettings};
+use cofferdam_worker::{Executor, Rules, WorkerSettings};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -58,8 +61,11 @@ impl Place {
 pub(crate) fn settings(workspace: &Path) -> WorkerSettings {
     WorkerSettings {
         workspace: workspace.to_owned(),
-        default_profile: "default".to_owned(),
-        profiles: Profiles::load(shipped()).unwrap(),
+        rules: Rules {
+            default_profile: "default".to_owned(),
+            profiles: Profiles::load(shipped()).unwrap(),
+            tools: ToolRules::default(),
+        },
         serial: true,
         max_running: 8,
         max_queued: 64,
@@ -67,6 +73,7 @@ pub(crate) fn settings(workspace: &Path) -> WorkerSettings {
         homes: std::env::var_os("HOME").map(PathBuf::from).into_iter().collect(),
         session_profile: None,
         backend: None,
+        tools_file: None,
     }
 }
 

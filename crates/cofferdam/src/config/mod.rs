@@ -20,10 +20,13 @@ use std::{
 };
 
 use cofferdam_gateway::{ResultForm, ToolNames};
-use cofferdam_policy::document::{Layer, Layers, Origin, Source, schema_for};
+use cofferdam_policy::{
+    ToolRules,
+    document::{Layer, Layers, Origin, Source, schema_for},
+};
 
 pub(crate) use error::ConfigError;
-pub(crate) use raw::{Channel, Mode, Outside, ToolMode};
+pub(crate) use raw::{Channel, Mode, Outside};
 
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema_for::<raw::RawConfig>);
 
@@ -40,8 +43,8 @@ pub(crate) struct Config {
     pub(crate) workspace: Workspace,
     /// How calls are carried out.
     pub(crate) execution: Execution,
-    /// Which tools there are.
-    pub(crate) tools: Tools,
+    /// Which tools are served.
+    pub(crate) tools: ToolRules,
     /// How people are asked.
     pub(crate) approval: Approval,
     /// Who may call over HTTP.
@@ -115,24 +118,6 @@ pub(crate) struct Execution {
     pub(crate) worker_restart_limit: u32,
 }
 
-/// Which tools there are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tools {
-    /// What holds for a tool that no rule matches.
-    pub(crate) default_mode: ToolMode,
-    /// The first match decides.
-    pub(crate) rules: Vec<ToolRule>,
-}
-
-/// A rule by tool name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToolRule {
-    /// What the rule does.
-    pub(crate) mode: ToolMode,
-    /// Shell-style glob over the whole name.
-    pub(crate) pattern: String,
-}
-
 /// How people are asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Approval {
@@ -196,7 +181,7 @@ impl Config {
             layers.push(Layer { raw: &file.raw, source: Source::File(&file.lines) });
         }
         let file = written.as_ref().map(|file| file.path.as_path());
-        let folders = resolve::Folders { file: file.and_then(Path::parent), current };
+        let folders = resolve::Folders { file, current };
         let keys = Layers::new(schema(), layers);
         let resolved =
             resolve::resolve(keys, &folders).map_err(|source| match (source.origin(), file) {
@@ -228,10 +213,12 @@ impl Config {
 
     /// Globs, relative to `workspace`, of what this configuration was read from and lies in it.
     pub(crate) fn own_files_in(&self, workspace: &Path) -> Vec<String> {
+        let Ok(workspace) = workspace.canonicalize() else { return Vec::new() };
         let file = self.file.as_ref().map(|file| &file.path);
         file.into_iter()
             .chain(&self.execution.profile_dirs)
-            .filter_map(|path| lies_in(path, workspace))
+            .flat_map(|path| [path.canonicalize().ok(), without_links_before(path)])
+            .filter_map(|path| path?.strip_prefix(&workspace).ok().map(Path::to_owned))
             .filter_map(|relative| relative.to_str().map(globset::escape))
             .filter(|glob| !glob.is_empty())
             .collect()
@@ -245,7 +232,7 @@ impl Config {
             ("workspace.read_whitelist_paths", !self.workspace.read_whitelist_paths.is_empty()),
             ("workspace.write_whitelist_paths", !self.workspace.write_whitelist_paths.is_empty()),
             ("workspace.outside", self.workspace.outside != Outside::Ask),
-            ("tools.default_mode", self.tools.default_mode != ToolMode::Activate),
+            ("tools.default_mode", !self.tools.default_active),
             ("tools.rule", !self.tools.rules.is_empty()),
             ("approval.wait", self.approval.wait != Duration::from_secs(5 * 60)),
             ("approval.channel", self.approval.channel != Channel::Auto),
@@ -253,6 +240,12 @@ impl Config {
         ];
         asked.into_iter().filter(|(_, asked)| *asked).map(|(key, _)| key).collect()
     }
+}
+
+/// The path itself, which may be a link or not exist yet: whoever may write there may put another
+/// file in its place.
+fn without_links_before(path: &Path) -> Option<PathBuf> {
+    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
 }
 
 /// Where `path` lies in `workspace`, both without links.

@@ -19,6 +19,18 @@ impl Config {
     /// be used, for two files of the same name, and when the default profile or one of a token does
     /// not exist. The folder beside the configuration file may be missing unless it is named there.
     pub(crate) fn profiles(&self) -> Result<Profiles, ConfigError> {
+        self.checked(Profiles::load(self.profile_sources()?)?)
+    }
+
+    /// The same, as the generation after `before`.
+    ///
+    /// # Errors
+    /// As [`profiles`](Self::profiles); `before` then stays what it is.
+    pub(crate) fn profiles_after(&self, before: &Profiles) -> Result<Profiles, ConfigError> {
+        self.checked(before.reload(self.profile_sources()?)?)
+    }
+
+    fn profile_sources(&self) -> Result<Vec<ProfileSource>, ConfigError> {
         let mut sources: Vec<ProfileSource> = shipped().collect();
         let named = self.origins.get("execution.profile_dirs") != Some(&Origin::Default);
         for folder in &self.execution.profile_dirs {
@@ -29,7 +41,10 @@ impl Config {
                 Err(error) => return Err(error),
             }
         }
-        let profiles = Profiles::load(sources)?;
+        Ok(sources)
+    }
+
+    fn checked(&self, profiles: Profiles) -> Result<Profiles, ConfigError> {
         let default = [("execution.default_profile", &self.execution.default_profile)];
         let tokens = self.tokens.iter().filter_map(|token| token.profiles.as_ref());
         let of_tokens = tokens.flatten().map(|name| ("token.profiles", name));

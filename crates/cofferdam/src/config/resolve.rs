@@ -9,12 +9,14 @@ use std::{
 
 use cofferdam_gateway::{ResultForm, ToolNames};
 use cofferdam_policy::{
+    ToolRule, ToolRules,
     document::{DocumentError, Layers, Origin, Picked, Place, absolute_path, duration, shown},
     profile::tool_glob,
+    tool_rules::PatternError,
 };
 
 use super::{
-    Approval, Config, Execution, Server, Token, ToolRule, Tools, Workspace,
+    Approval, Config, Execution, Server, Token, Workspace,
     raw::{Channel, Mode, Outside, RawConfig, RawResultForm, RawToken, RawToolNames, ToolMode},
 };
 
@@ -23,7 +25,7 @@ type Keys<'a> = Layers<'a, RawConfig>;
 
 /// From where relative paths count.
 pub(super) struct Folders<'a> {
-    /// The folder of the configuration file, if there is one.
+    /// The configuration file, if there is one: relative paths in it count from its folder.
     pub(super) file: Option<&'a Path>,
     /// The current directory.
     pub(super) current: &'a Path,
@@ -36,11 +38,28 @@ impl Folders<'_> {
         if path.is_empty() || path.contains('\0') {
             return Err(format!("must be a path, not `{}`", shown(path)));
         }
-        let folder = match self.file {
+        let folder = match self.folder() {
             Some(folder) if matches!(picked.place.origin(), Origin::Line { .. }) => folder,
             _ => self.current,
         };
         Ok(folder.join(path).components().collect())
+    }
+
+    /// The folder of the configuration file.
+    fn folder(&self) -> Option<&Path> {
+        self.file.and_then(Path::parent)
+    }
+
+    /// Where a value is written, for people who need not know the folders of this machine.
+    fn shown(&self, origin: &Origin) -> String {
+        match origin {
+            Origin::Line { line } => {
+                let name = self.file.and_then(Path::file_name).unwrap_or_default();
+                format!("{}:{line}", name.to_string_lossy())
+            }
+            Origin::Variable { name } | Origin::Option { name } => name.clone(),
+            Origin::Default | Origin::Inherited { .. } => "built in".to_owned(),
+        }
     }
 }
 
@@ -50,7 +69,7 @@ pub(super) fn resolve(mut keys: Keys<'_>, folders: &Folders<'_>) -> Problem<Conf
         server: server(&mut keys)?,
         workspace: workspace(&mut keys, folders)?,
         execution: execution(&mut keys, folders)?,
-        tools: tools(&mut keys)?,
+        tools: tools(&mut keys, folders)?,
         approval: approval(&mut keys)?,
         tokens: tokens(&mut keys)?,
         file: None,
@@ -171,7 +190,7 @@ fn execution(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<Execution> {
         "default".to_owned(),
     );
     let dirs = keys.pick("execution.profile_dirs", |raw| &raw.execution.profile_dirs, vec![]);
-    let profile_dirs = match (&dirs.place.origin(), folders.file) {
+    let profile_dirs = match (&dirs.place.origin(), folders.folder()) {
         (Origin::Default, Some(folder)) => vec![folder.join("sandbox-profiles")],
         // Without a file there is no folder that an admin chose: one in the current directory could
         // be the work of whoever wrote the repository there.
@@ -190,17 +209,18 @@ fn execution(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<Execution> {
     })
 }
 
-fn tools(keys: &mut Keys<'_>) -> Problem<Tools> {
+fn tools(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<ToolRules> {
     let rules = keys.pick("tools.rule", |raw| &raw.tools.rule, vec![]);
     let rules = rules.entries().map(|(place, rule)| {
-        let pattern =
-            tool_glob(&rule.pattern).map_err(|reason| place.key("pattern").invalid(reason))?;
-        Ok(ToolRule { mode: rule.mode, pattern })
+        let pattern: Result<_, PatternError> = rule.pattern.parse();
+        let pattern = pattern.map_err(|error| place.key("pattern").invalid(error.to_string()))?;
+        let origin = folders.shown(&place.origin());
+        Ok(ToolRule { pattern, active: rule.mode == ToolMode::Activate, origin })
     });
     let rules = rules.collect::<Problem<_>>()?;
     let default_mode =
         keys.pick("tools.default_mode", |raw| &raw.tools.default_mode, ToolMode::Activate).value;
-    Ok(Tools { default_mode, rules })
+    Ok(ToolRules { default_active: default_mode == ToolMode::Activate, rules })
 }
 
 fn approval(keys: &mut Keys<'_>) -> Problem<Approval> {

@@ -105,12 +105,12 @@ fn here(settings: &WorkerSettings) -> Option<PathBuf> {
 }
 
 fn profile_name(settings: &WorkerSettings) -> &str {
-    settings.session_profile.as_ref().unwrap_or(&settings.default_profile)
+    settings.session_profile.as_ref().unwrap_or(&settings.rules.default_profile)
 }
 
 /// The longest time that the profile allows; a profile that there is not is refused later.
 fn longest(settings: &WorkerSettings) -> Option<Duration> {
-    Some(settings.profiles.get(profile_name(settings)).ok()?.limits.timeout_max)
+    Some(settings.rules.profiles.get(profile_name(settings)).ok()?.limits.timeout_max)
 }
 
 /// The run's live connections. The guard restores the terminal, if it was taken over.

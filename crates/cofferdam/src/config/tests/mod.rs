@@ -128,10 +128,10 @@ fn the_documented_configuration_is_accepted_and_says_what_the_defaults_say() {
     assert_eq!(written.server, defaults.server);
     assert_eq!(written.workspace, defaults.workspace);
     assert_eq!(written.approval, defaults.approval);
-    assert_eq!(
-        written.tools.rules,
-        [ToolRule { mode: ToolMode::Deactivate, pattern: "uv_tool.*".to_owned() }]
-    );
+    let [rule] = written.tools.rules.as_slice() else { panic!("{:?}", written.tools) };
+    assert_eq!((rule.pattern.as_str(), rule.active), ("uv_tool.*", false));
+    let line = DOCUMENTED.lines().position(|line| line == "[[tools.rule]]").expect("it");
+    assert_eq!(rule.origin, format!("cofferdam.toml:{}", line + 1));
     assert_eq!(written.tokens[0].sha256[..3], [0xe3, 0xb0, 0x11]);
     assert!(defaults.origins.values().all(|origin| *origin == Origin::Default));
 }
