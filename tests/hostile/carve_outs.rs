@@ -164,6 +164,15 @@ fn what_appears_during_a_run_is_quarantined_and_nothing_is_left_in_its_place() {
     }
 }
 
+/// A12, B2
+#[test]
+fn a_folder_that_is_closed_hides_nothing() {
+    let carved = Carved::new();
+    let attack = "mkdir -p a/b/.git/hooks; echo evil > a/b/.git/hooks/x; chmod 000 a/b/.git a/b a";
+    assert_eq!(quarantined(&carved.run(attack)), ["a/b/.git/hooks"]);
+    assert!(fs::symlink_metadata(carved.path("a/b/.git/hooks")).is_err());
+}
+
 /// B3
 #[test]
 fn a_run_that_does_nothing_leaves_no_trace_of_the_rules() {

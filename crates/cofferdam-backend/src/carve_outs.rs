@@ -225,8 +225,49 @@ fn after(
     before: &Before,
     memory: &mut WalkMemory,
 ) -> io::Result<Vec<Quarantined>> {
+    let mut left = look_again(rules, workspace, before, memory)?;
+    // What was closed to hide something is opened and looked into; there may be more below.
+    for _ in 0..WALK.depth {
+        let opened = left.closed.iter().filter(|path| workspace.open_up(path).unwrap_or(false));
+        if opened.count() == 0 {
+            break;
+        }
+        left = look_again(rules, workspace, before, memory)?;
+    }
+    let appeared = left.appeared;
+    let allowed = |path: &Path| {
+        rules.allow_new_repositories() && crate::repositories::is_plain(workspace, path)
+    };
+    let mut quarantined = Vec::new();
+    for (path, rule) in appeared.into_iter().filter(|(path, _)| !allowed(path)) {
+        match workspace.quarantine(&path) {
+            Ok(kept_as) => quarantined.push(Quarantined { path, rule, kept_as: Some(kept_as) }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "quarantine failed");
+                quarantined.push(Quarantined { path, rule, kept_as: None });
+            }
+        }
+    }
+    Ok(quarantined)
+}
+
+/// What a run left.
+struct Left {
+    /// What matches and was not there before, with the glob.
+    appeared: Vec<(PathBuf, String)>,
+    /// Folders that cannot be looked into and could be before.
+    closed: Vec<PathBuf>,
+}
+
+fn look_again(
+    rules: &CarveOuts,
+    workspace: &Workspace,
+    before: &Before,
+    memory: &mut WalkMemory,
+) -> io::Result<Left> {
     let mut appeared = Vec::new();
-    workspace.walk(WALK, memory, wanted(rules), |entry| {
+    let walked = workspace.walk(WALK, memory, wanted(rules), |entry| {
         if entry.path == Path::new(QUARANTINE) && before.found.contains_key(entry.path) {
             return Descend::Past;
         }
@@ -245,21 +286,9 @@ fn after(
         }
         Descend::Past
     })?;
-    let allowed = |path: &Path| {
-        rules.allow_new_repositories() && crate::repositories::is_plain(workspace, path)
-    };
-    let mut quarantined = Vec::new();
-    for (path, rule) in appeared.into_iter().filter(|(path, _)| !allowed(path)) {
-        match workspace.quarantine(&path) {
-            Ok(kept_as) => quarantined.push(Quarantined { path, rule, kept_as: Some(kept_as) }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                tracing::error!(path = %path.display(), %error, "quarantine failed");
-                quarantined.push(Quarantined { path, rule, kept_as: None });
-            }
-        }
-    }
-    Ok(quarantined)
+    let known = |path: &PathBuf| before.found.contains_key(path);
+    let closed = walked.opaque.into_iter().filter(|path| !known(path)).collect();
+    Ok(Left { appeared, closed })
 }
 
 fn wanted(rules: &CarveOuts) -> impl Fn(&Path, EntryKind) -> bool {

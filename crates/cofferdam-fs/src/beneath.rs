@@ -130,6 +130,22 @@ impl Workspace {
         self.name_of(&opened, path)
     }
 
+    /// Device and inode of the directory that `path` names now.
+    ///
+    /// For telling later whether it is still the same one.
+    ///
+    /// # Errors
+    /// [`PathError`] names the path and what is wrong with it.
+    pub fn directory_identity(&self, path: &Path) -> Result<(u64, u64), PathError> {
+        let opened = self.open_beneath(path, Wanted::Directory)?;
+        let found = fstat(&opened).map_err(|errno| PathError::System {
+            operation: "inspecting",
+            path: path.to_owned(),
+            source: errno.into(),
+        })?;
+        Ok((found.st_dev, found.st_ino))
+    }
+
     /// Opens the regular file that `path` names for reading, and tells its absolute path.
     ///
     /// What is no regular file is refused by its type without having been opened for reading, so

@@ -10,11 +10,15 @@ use std::{
 };
 
 use rustix::{
-    fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, mkdirat, renameat_with, statat},
+    fs::{AtFlags, Mode, OFlags, RenameFlags, ResolveFlags, chmod, mkdirat, renameat_with, statat},
     io::Errno,
 };
 
-use crate::{beneath::open_at, spill::unpredictable, workspace::Workspace};
+use crate::{
+    beneath::{descriptor_path, open_at},
+    spill::unpredictable,
+    workspace::Workspace,
+};
 
 /// Where things are moved, relative to the workspace.
 const FOLDER: &str = ".tmp/quarantine";
@@ -59,6 +63,24 @@ impl Workspace {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         Ok((open_at(self.directory(), Path::new(&name), flags, resolve)?, name.into()))
+    }
+
+    /// Makes the directory at `path`, relative, one that we can look into, when it is ours.
+    ///
+    /// A run can close a directory to hide what is in it. Tells whether that was so.
+    ///
+    /// # Errors
+    /// When it is gone, a link leads to it, or it is not ours.
+    pub fn open_up(&self, path: &Path) -> io::Result<bool> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let folder = open_at(self.directory(), path, flags, resolve)?;
+        let mode = Mode::from_raw_mode(statat(&folder, "", AtFlags::EMPTY_PATH)?.st_mode);
+        if mode.contains(Mode::RWXU) {
+            return Ok(false);
+        }
+        chmod(descriptor_path(&folder), mode | Mode::RWXU)?;
+        Ok(true)
     }
 
     /// Device, inode and time of the last change of the entry at `path`, relative, itself.
@@ -123,6 +145,24 @@ mod tests {
         let kept = workspace.quarantine(Path::new(".mcp.json")).unwrap();
         assert!(workspace.path().join(kept).is_file());
         assert_eq!(fs::read_dir(folder.path().join("outside")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_closed_folder_can_be_opened_up_and_a_link_is_not_followed() {
+        use std::os::unix::fs::PermissionsExt;
+        let (folder, workspace) = workspace();
+        let closed = workspace.path().join("closed");
+        fs::create_dir(&closed).unwrap();
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+        assert!(workspace.open_up(Path::new("closed")).unwrap());
+        assert!(!workspace.open_up(Path::new("closed")).unwrap());
+        assert_eq!(fs::metadata(&closed).unwrap().permissions().mode() & 0o777, 0o700);
+        let outside = folder.path().join("outside");
+        fs::create_dir(&outside).unwrap();
+        fs::set_permissions(&outside, fs::Permissions::from_mode(0o000)).unwrap();
+        symlink("../outside", workspace.path().join("link")).unwrap();
+        workspace.open_up(Path::new("link")).unwrap_err();
+        assert_eq!(fs::metadata(&outside).unwrap().permissions().mode() & 0o777, 0o000);
     }
 
     #[test]
