@@ -66,6 +66,7 @@ fn an_interactive_shell_has_job_control() {
     session.expect("Stopped");
     session.expect("ready> ");
     session.send("fg\n");
+    session.expect("\ncat\r\n");
     session.send("again\n");
     session.expect("again\r\nagain");
     session.send("\x04");
