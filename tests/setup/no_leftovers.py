@@ -24,7 +24,12 @@ LEFTOVERS = 97
 def main(command: list[str]) -> int:
     """Runs `command` and returns the status to end with."""
     harness.adopt_orphans()
-    status = subprocess.run(command, check=False).returncode
+    try:
+        # In a session of its own, as below a real init: the kernel ends stopped orphans only then.
+        status = subprocess.run(command, check=False, start_new_session=True).returncode
+    except KeyboardInterrupt:
+        harness.kill_descendants()
+        return 130
     deadline = time.monotonic() + GRACE_S
     while True:
         harness.reap_orphans()
