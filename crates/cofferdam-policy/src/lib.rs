@@ -6,10 +6,13 @@
 
 pub mod approval;
 pub mod carve_outs;
+pub mod compare;
 pub mod document;
 pub mod enforcement;
+pub mod explain;
 mod globs;
 pub mod grant;
+pub mod hosts;
 pub mod profile;
 pub mod tool_rules;
 

@@ -9,6 +9,7 @@
 mod check;
 mod error;
 mod layers;
+mod print;
 mod schema;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ mod values;
 pub use check::{Lines, MOST_FAULTS, read, read_to_the_end, read_variable};
 pub use error::{DocumentError, Location, Origin};
 pub use layers::{Layer, Layers, Picked, Place, Source};
+pub use print::{Entry, inline, print};
 pub use schema::schema_for;
 pub use values::{absolute_path, duration, shown};
 

@@ -3,6 +3,7 @@
 //! [`parse`] holds a file against the schema, [`resolve`] decides every value; [`Profiles`] does
 //! both for all of them. Finding and reading the files is the program's.
 
+mod entries;
 mod error;
 mod parse;
 mod raw;

@@ -8,6 +8,7 @@ use globset::GlobBuilder;
 
 use crate::{
     document::{absolute_path, shown},
+    hosts::{host_name, port_number},
     tool_rules::ToolPattern,
 };
 
@@ -73,24 +74,11 @@ pub(super) fn network_rule(text: &str) -> Result<String, String> {
     let Some((host, port)) = text.rsplit_once(':') else {
         return wrong(": the port is missing");
     };
-    if !port.bytes().all(|byte| byte.is_ascii_digit())
-        || !port.parse::<u16>().is_ok_and(|port| port > 0)
-    {
+    if port_number(port).is_none() {
         return wrong(": the port must be from 1 to 65535");
     }
-    let name = host.strip_prefix("*.").unwrap_or(host);
-    if !name.is_ascii() {
-        return wrong(": write the name in its ASCII form (`xn--…`)");
-    }
-    let label = |label: &str| {
-        !label.is_empty()
-            && label.len() <= 63
-            && !label.starts_with('-')
-            && !label.ends_with('-')
-            && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-    };
-    if name.len() > 253 || !name.split('.').all(label) {
-        return wrong(": that is no host name");
+    if let Err(reason) = host_name(host.strip_prefix("*.").unwrap_or(host)) {
+        return wrong(reason);
     }
     Ok(text.to_ascii_lowercase())
 }

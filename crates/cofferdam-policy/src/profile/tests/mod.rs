@@ -1,5 +1,7 @@
 //! Claims about profiles.
 
+mod each;
+mod entries;
 mod errors;
 mod inherit;
 mod meanings;
