@@ -33,7 +33,7 @@ apt_install() {
     apt_is_updated=yes
   fi
   retry as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@"
+    apt-get -qq -y -o Dpkg::Use-Pty=0 install --no-install-recommends "$@" >/dev/null
 }
 
 # find_python: a Python of at least 3.11 with venv that every user can run, so not one from a home.
