@@ -25,6 +25,7 @@
 //! they belong to the program. Pictures inside results (`inline_images`) neither: see
 //! [`GatewaySettings::inline_images`].
 
+mod approval;
 mod calls;
 pub mod client;
 mod confine;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    approval::ApprovalStates,
     calls::Calls,
     client::{ConnectError, WorkerClient},
     server::GatewayServer,
@@ -63,6 +65,9 @@ pub enum GatewayError {
     /// The listening socket can be reached from other machines, which needs callers' tokens.
     #[error("`{0}` is not a loopback address")]
     NotLoopback(std::net::SocketAddr),
+    /// There is no key to seal approvals' states with.
+    #[error("making a key from the system's random numbers")]
+    Key(#[source] std::io::Error),
     /// What arrived first on stdin does not begin an MCP session.
     #[error("the client did not begin an MCP session")]
     Handshake(#[source] Box<rmcp::service::ServerInitializeError>),
@@ -101,7 +106,9 @@ impl Gateway {
             .await
             .map_err(GatewayError::Worker)?;
         let calls = Arc::new(Calls::new(settings.request_timeout));
-        let server = GatewayServer::new(worker, calls, settings.tool_names, settings.result_form);
+        let approvals = ApprovalStates::new().map_err(GatewayError::Key)?;
+        let server =
+            GatewayServer::new(worker, calls, settings.tool_names, settings.result_form, approvals);
         Ok(Self { server, drain: settings.drain, opened })
     }
 

@@ -5,14 +5,13 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
-use cofferdam_protocol::{ErrorCode, Failure, Progress, ToolCall, ToolReply, tool};
+use cofferdam_protocol::{ErrorCode, Failure, Progress, ToolCall, ToolReply, ToolRequest, tool};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CustomRequest,
-        CustomResult, Implementation, ListToolsResult, PaginatedRequestParams,
-        ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerCapabilities,
-        ServerConfig,
+        CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult,
+        Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
+        ProgressToken, ProtocolVersion, ServerCapabilities, ServerConfig,
     },
     service::{Peer, RequestContext},
 };
@@ -21,8 +20,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    approval::{self, ApprovalStates},
     calls::Calls,
-    client::WorkerClient,
+    client::{Dialogue, WorkerClient},
     http::SessionHandle,
     settings::{ResultForm, ToolNames},
     translate::{self, ListedTool},
@@ -60,6 +60,7 @@ struct Shared {
     tools: Vec<ListedTool>,
     form: ResultForm,
     config: ServerConfig,
+    approvals: ApprovalStates,
 }
 
 /// Why a call ended before its answer.
@@ -74,6 +75,7 @@ impl GatewayServer {
         calls: Arc<Calls>,
         names: ToolNames,
         form: ResultForm,
+        approvals: ApprovalStates,
     ) -> Self {
         let capabilities = ServerCapabilities::builder().enable_tools().build();
         let about = Implementation::new("cofferdam", env!("CARGO_PKG_VERSION"))
@@ -82,7 +84,7 @@ impl GatewayServer {
         let config =
             ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS);
         let tools = translate::listed_tools(names, form);
-        Self { shared: Arc::new(Shared { worker, calls, tools, form, config }) }
+        Self { shared: Arc::new(Shared { worker, calls, tools, form, config, approvals }) }
     }
 
     pub(crate) fn worker(&self) -> &WorkerClient {
@@ -97,18 +99,37 @@ impl GatewayServer {
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
-    ) -> CallToolResult {
+    ) -> Result<CallToolResponse, ErrorData> {
         let _in_progress = match self.shared.calls.begin() {
             Ok(in_progress) => in_progress,
-            Err(busy) => return translate::failure(&busy),
+            Err(busy) => return Ok(translate::failure(&busy).into()),
         };
         let arguments = request.arguments.unwrap_or_default();
         let call = match ToolCall::parse(&shown_name(&request.name), arguments) {
             Ok(call) => call,
-            Err(refused) => return translate::failure(&refused),
+            Err(refused) => return Ok(translate::failure(&refused).into()),
+        };
+        let session = context.extensions.get::<SessionHandle>().cloned();
+        let session_name = session_name(session.as_ref(), &context).to_owned();
+        let states = &self.shared.approvals;
+        let answer = match &request.request_state {
+            Some(state) => {
+                let responses = request.input_responses.as_ref();
+                Some(states.answer(state, responses, &session_name, &call)?)
+            }
+            None => None,
         };
         let wrapped = self.is_wrapped(&call);
-        translate::call_result(self.pass_on(call, context).await, wrapped)
+        let elicitation =
+            approval::elicitation(context.client_capabilities().as_ref(), is_modern(&context));
+        let request = ToolRequest { session: session_name.clone(), call, elicitation, answer };
+        match self.pass_on(request, context, session).await {
+            ToolReply::NeedsApproval { approval } => {
+                Ok(states.ask(&approval, &session_name)?.into())
+            }
+            ToolReply::Done { value } => Ok(translate::done(value, wrapped).into()),
+            ToolReply::Failed(refused) => Ok(translate::failure(&refused).into()),
+        }
     }
 
     fn is_wrapped(&self, call: &ToolCall) -> bool {
@@ -123,21 +144,23 @@ impl GatewayServer {
 
     /// Hands a checked call to the worker, forwards its progress, and ends it when the client, the
     /// session, the drain or the request timeout says so.
-    async fn pass_on(&self, call: ToolCall, context: RequestContext<RoleServer>) -> ToolReply {
-        let session = context.extensions.get::<SessionHandle>().cloned();
+    async fn pass_on(
+        &self,
+        request: ToolRequest,
+        context: RequestContext<RoleServer>,
+        session: Option<SessionHandle>,
+    ) -> ToolReply {
         let _running = session.as_ref().map(SessionHandle::run);
-        let session_name = match &session {
-            Some(session) => session.id(),
-            None if context.extensions.get::<http::request::Parts>().is_some() => HTTP_SESSION,
-            None => STDIO_SESSION,
-        };
         let cancel = CancellationToken::new();
         let (progress, updates) = mpsc::channel(PROGRESS_QUEUE);
-        let mut answer =
-            pin!(self.shared.worker.call(session_name, call, progress, cancel.clone()));
+        let (dialogue, questions, answers) = Dialogue::new();
+        let worker = &self.shared.worker;
+        let mut answer = pin!(worker.call_asking(request, progress, dialogue, cancel.clone()));
         let token = context.meta.get_progress_token();
         let mut forwarding = pin!(forward_progress(context.peer.clone(), token, updates));
         let mut forwarded = false;
+        let mut conversing = pin!(approval::converse(&context.peer, questions, answers));
+        let mut conversed = false;
         let mut early = pin!(self.ended_early(&context.ct, session.as_ref()));
         let mut ended = None;
         let reply = loop {
@@ -149,8 +172,13 @@ impl GatewayServer {
                     ended = Some(why);
                 }
                 () = &mut forwarding, if !forwarded => forwarded = true,
+                () = &mut conversing, if !conversed => conversed = true,
             }
         };
+        if !conversed {
+            // A dialogue that is still shown is taken back.
+            let _ = tokio::time::timeout(LAST_PROGRESS_GRACE, conversing).await;
+        }
         if !forwarded {
             // A progress notification must not follow the result: let one that is on its way pass.
             let _ = tokio::time::timeout(LAST_PROGRESS_GRACE, forwarding).await;
@@ -227,7 +255,7 @@ impl ServerHandler for GatewayServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        Ok(self.call(request, context).await.into())
+        self.call(request, context).await
     }
 
     /// A `tools/call` whose parameters have the wrong shape arrives here: that is an argument error
@@ -256,6 +284,18 @@ impl ServerHandler for GatewayServer {
         serde_json::to_value(result)
             .map(CustomResult)
             .map_err(|error| ErrorData::internal_error(error.to_string(), None::<Value>))
+    }
+}
+
+/// Whose call it is, as far as the transport tells.
+fn session_name<'a>(
+    session: Option<&'a SessionHandle>,
+    context: &RequestContext<RoleServer>,
+) -> &'a str {
+    match session {
+        Some(session) => session.id(),
+        None if context.extensions.get::<http::request::Parts>().is_some() => HTTP_SESSION,
+        None => STDIO_SESSION,
     }
 }
 

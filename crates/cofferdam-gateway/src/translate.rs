@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use cofferdam_protocol::{
-    ErrorCode, Failure, ToolReply,
+    ErrorCode, Failure,
     tool::{self, ToolDescription},
 };
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
@@ -69,14 +69,12 @@ fn mcp_tool(description: &ToolDescription, name: String, form: ResultForm) -> To
     tool
 }
 
-/// The result of a call of the tool with the canonical name `tool`.
-pub(crate) fn call_result(reply: ToolReply, wrapped: bool) -> CallToolResult {
-    match reply {
-        ToolReply::Done { value } if value.is_object() => success(value, wrapped),
-        ToolReply::Done { .. } => {
-            failure(&Failure::new(ErrorCode::Internal, "the worker's result is not an object"))
-        }
-        ToolReply::Failed(refused) => failure(&refused),
+/// The result of a call that finished.
+pub(crate) fn done(value: Value, wrapped: bool) -> CallToolResult {
+    if value.is_object() {
+        success(value, wrapped)
+    } else {
+        failure(&Failure::new(ErrorCode::Internal, "the worker's result is not an object"))
     }
 }
 

@@ -114,12 +114,18 @@ pub struct WaitingApproval {
     pub reason: String,
     /// What would run, for people: bounded, control characters escaped.
     pub summary: String,
+    /// Where it would start, control characters escaped.
+    pub working_directory: String,
     /// Profile under which it would run.
     pub profile: String,
     /// Generation of that profile.
     pub generation: u64,
     /// Backend that would be used.
     pub backend: String,
+    /// How strongly that backend promises to hold it, per dimension, and what it would not arm.
+    pub enforcement: String,
+    /// What it could reach.
+    pub network: String,
     /// sha256 of the arguments, in hexadecimal.
     pub digest: String,
     /// For how long it has waited, in seconds.

@@ -82,8 +82,10 @@ pub fn coerce(schema: &Value, given: Map<String, Value>) -> Result<Map<String, V
 }
 
 fn unknown(name: &str, properties: &Map<String, Value>) -> Failure {
-    let failure =
-        Failure::new(ErrorCode::InvalidArguments, format!("unknown argument `{}`", printable(name)));
+    let failure = Failure::new(
+        ErrorCode::InvalidArguments,
+        format!("unknown argument `{}`", printable(name)),
+    );
     let nearest = properties
         .keys()
         .map(|known| (strsim::jaro_winkler(known, name), known))

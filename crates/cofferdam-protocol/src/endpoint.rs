@@ -35,10 +35,8 @@ impl FromStr for Endpoint {
             }
             return Ok(Self::Tcp(address));
         }
-        let path = text
-            .strip_prefix("unix://")
-            .or_else(|| text.strip_prefix("unix:"))
-            .unwrap_or(text);
+        let path =
+            text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")).unwrap_or(text);
         if path.is_empty() || path.contains("://") {
             return Err(EndpointError::Unparsable(text.to_owned()));
         }

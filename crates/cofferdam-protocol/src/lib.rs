@@ -7,6 +7,7 @@
 //! them), and any I/O: this crate turns values into bytes and back.
 
 pub mod admin;
+pub mod approval;
 pub mod arguments;
 pub mod code;
 pub mod endpoint;
@@ -14,6 +15,7 @@ pub mod frame;
 pub mod message;
 pub mod tool;
 
+pub use approval::{ApprovalAnswer, Elicitation};
 pub use code::ErrorCode;
 pub use endpoint::Endpoint;
 pub use message::{

@@ -7,7 +7,12 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{ErrorCode, tool::ToolCall};
+use crate::{
+    ErrorCode,
+    admin::WaitingApproval,
+    approval::{ApprovalAnswer, Elicitation},
+    tool::ToolCall,
+};
 
 /// Version of this protocol. Both sides must be equal: they are installed together.
 pub const PROTOCOL_VERSION: u32 = 1;
@@ -32,6 +37,19 @@ pub struct ToolRequest {
     pub session: String,
     /// The call.
     pub call: ToolCall,
+    /// How the person behind the client can be asked.
+    #[serde(default)]
+    pub elicitation: Elicitation,
+    /// The answer to a [`ToolReply::NeedsApproval`] that this very call got before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ApprovalAnswer>,
+}
+
+impl ToolRequest {
+    /// A call of a client that cannot ask anybody.
+    pub fn new(session: impl Into<String>, call: ToolCall) -> Self {
+        Self { session: session.into(), call, elicitation: Elicitation::None, answer: None }
+    }
 }
 
 /// From the gateway to the worker.
@@ -40,12 +58,20 @@ pub struct ToolRequest {
 pub enum ToWorker {
     /// First message.
     Hello(Hello),
-    /// Do this. Answered by any number of [`FromWorker::Progress`] and one [`FromWorker::Reply`].
+    /// Do this. Answered by any number of [`FromWorker::Progress`], at most one [`FromWorker::Ask`]
+    /// and one [`FromWorker::Reply`].
     Call {
         /// Chosen by the sender.
         id: u64,
         /// What to do.
         request: Box<ToolRequest>,
+    },
+    /// What came back to a [`FromWorker::Ask`].
+    Answer {
+        /// Id of the call.
+        id: u64,
+        /// The answer.
+        answer: ApprovalAnswer,
     },
     /// End that call now. It is still answered, with what there is.
     Cancel {
@@ -83,6 +109,20 @@ pub enum FromWorker {
         id: u64,
         /// How far it is.
         progress: Progress,
+    },
+    /// The call waits until a person has agreed: ask the client's. Only for a call with
+    /// [`Elicitation::Push`], answered by [`ToWorker::Answer`].
+    Ask {
+        /// Id of the call.
+        id: u64,
+        /// The question.
+        approval: Box<WaitingApproval>,
+    },
+    /// The question of that call needs no answer any more: it was decided elsewhere, or nobody
+    /// answered in time.
+    Settled {
+        /// Id of the call.
+        id: u64,
     },
     /// A call has ended.
     Reply {
@@ -142,6 +182,12 @@ pub enum ToolReply {
     },
     /// The call was refused or could not be carried out.
     Failed(Failure),
+    /// Nothing has run: ask the client's person, and make the same call again with the answer. Only
+    /// for a call with [`Elicitation::InputRequired`].
+    NeedsApproval {
+        /// The question.
+        approval: Box<WaitingApproval>,
+    },
 }
 
 /// A refusal or a failure, for people and for machines.

@@ -12,17 +12,21 @@ use std::{
 
 use cofferdam_backend::{BackendSettings, Backends, EndRequests, Ending, Outcome, RunIo};
 use cofferdam_fs::Workspace;
+use cofferdam_policy::Approval;
 use cofferdam_protocol::{
-    ErrorCode, Failure, Health, Progress, ToolCall, ToolReply, ToolRequest, tool::catalogue,
+    ApprovalAnswer, ErrorCode, Failure, Health, Progress, ToolCall, ToolReply, ToolRequest,
+    admin::WaitingApproval, tool::catalogue,
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    approvals::Approvals,
+    asking::{ApprovalEvent, Stopped},
     failure,
     normalize::Notes,
-    pipeline::{Pipeline, cancelled_before, crashed, finish},
+    pipeline::{Listeners, Pipeline, cancelled_before, crashed, finish},
     queue::{NotAdmitted, Permit, Queue, QueueLimits, Weight},
     runtime::Runtimes,
     sessions::Sessions,
@@ -58,6 +62,8 @@ pub struct CommandRequest {
     pub without_deadline: bool,
     /// Directory to start in, absolute or relative to the workspace; `None` for the workspace.
     pub working_directory: Option<PathBuf>,
+    /// Whoever typed it agrees to what would have to be asked about.
+    pub approved: bool,
 }
 
 /// A finished command, as an agent would be shown it.
@@ -96,12 +102,14 @@ impl Executor {
             max_queued: settings.max_queued,
         });
         let tools: Arc<[_]> = catalogue().into_iter().map(|tool| tool.name).collect();
+        let approvals = Approvals::new(settings.approval.wait);
         let pipeline = Pipeline {
             settings,
             workspace: Mutex::new(workspace),
             backends,
             runtimes,
             sessions: Sessions::default(),
+            approvals,
             tools: tools.clone(),
         };
         Ok(Self { pipeline: Arc::new(pipeline), queue, tools })
@@ -126,10 +134,38 @@ impl Executor {
     /// seconds while it is silent or waits; what it does not take in time is left out. When `cancel`
     /// fires, the run is killed and the reply tells what there was; so it is when the future is
     /// dropped, without a reply.
+    ///
+    /// The caller's person cannot be asked while the call waits; see
+    /// [`call_asking`](Self::call_asking).
     pub fn call(
         &self,
         request: ToolRequest,
         progress: Option<mpsc::Sender<Progress>>,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = ToolReply> + Send + use<> {
+        self.begin(request, Listeners { progress, questions: None }, cancel)
+    }
+
+    /// The same for a caller whose person can be asked while the call waits, if the request says so
+    /// by [`Elicitation::Push`](cofferdam_protocol::Elicitation::Push).
+    ///
+    /// `questions` is told to ask and, at the latest before the reply, that no answer is needed any
+    /// more; the answer goes to [`answer`](Self::answer). Whoever listens must take what is sent: the
+    /// call waits for that.
+    pub fn call_asking(
+        &self,
+        request: ToolRequest,
+        progress: Option<mpsc::Sender<Progress>>,
+        questions: mpsc::Sender<ApprovalEvent>,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = ToolReply> + Send + use<> {
+        self.begin(request, Listeners { progress, questions: Some(questions) }, cancel)
+    }
+
+    fn begin(
+        &self,
+        request: ToolRequest,
+        listeners: Listeners,
         cancel: CancellationToken,
     ) -> impl Future<Output = ToolReply> + Send + use<> {
         let cancel = cancel.child_token();
@@ -142,11 +178,12 @@ impl Executor {
             // that a run whose caller went away is still ended in order.
             let carried = tokio::spawn(async move {
                 let permit = admission?.await.map_err(not_admitted)?;
-                pipeline.carry_out(request, progress, since, cancel, permit).await
+                pipeline.carry_out(request, listeners, since, cancel, permit).await
             });
             match carried.await {
                 Ok(Ok(value)) => ToolReply::Done { value },
-                Ok(Err(failure)) => failure.into(),
+                Ok(Err(Stopped::Failed(failure))) => failure.into(),
+                Ok(Err(Stopped::NeedsApproval(approval))) => ToolReply::NeedsApproval { approval },
                 Err(error) => crashed(error).into(),
             }
         }
@@ -199,9 +236,37 @@ impl Executor {
         Health { pid: process::id(), running: count(running), queued: count(queued) }
     }
 
+    /// What a caller's person said to a question of [`call_asking`](Self::call_asking); `by` is how
+    /// they were asked. Without an answer, only the owner is left to decide, if there is one.
+    pub fn answer(&self, answer: &ApprovalAnswer, by: Approval) {
+        let approvals = &self.pipeline.approvals;
+        match answer.allow {
+            // One that has been decided meanwhile keeps its first decision.
+            Some(allow) => drop(approvals.decide(&answer.id, allow, by)),
+            None if self.pipeline.settings.approval.asks_owner() => {}
+            None => approvals.give_up(&answer.id),
+        }
+    }
+
+    /// The calls that wait for a person, the oldest first.
+    pub fn approvals(&self) -> Vec<WaitingApproval> {
+        self.pipeline.approvals.list()
+    }
+
+    /// The owner's decision about a waiting call. Says what was decided, in one line.
+    ///
+    /// # Errors
+    /// `approval_required` when no such call waits any more.
+    pub fn decide_approval(&self, id: &str, allow: bool) -> Result<String, Failure> {
+        let question = self.pipeline.approvals.decide(id, allow, Approval::Admin)?;
+        let done = if allow { "allowed" } else { "denied" };
+        Ok(format!("{done} one call of {} by session {}", question.tool, question.session))
+    }
+
     /// Forgets what was kept for a session.
     pub fn close_session(&self, session: &str) {
         self.pipeline.sessions.close(session);
+        self.pipeline.approvals.close_session(session);
     }
 }
 

@@ -52,11 +52,9 @@ pub(crate) fn of_refusal(refusal: &Refusal) -> Failure {
 }
 
 /// A person would have to agree, and nobody can be asked.
-pub(crate) fn of_unasked(pending: &PendingGrant) -> Failure {
+pub(crate) fn of_unasked(pending: &PendingGrant, hint: &str) -> Failure {
     let message = format!("a person must agree before this may run: {}", pending.reason_text());
-    Failure::new(ErrorCode::ApprovalRequired, message).with_hint(
-        "nobody can be asked here; use a profile whose `[approval]` does not ask, or change its rule",
-    )
+    Failure::new(ErrorCode::ApprovalRequired, message).with_hint(hint)
 }
 
 pub(crate) fn of_selection(error: &SelectError) -> Failure {

@@ -8,6 +8,8 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
+mod approvals;
+mod asking;
 mod executor;
 mod failure;
 mod normalize;
@@ -23,6 +25,7 @@ mod shown;
 mod tests;
 mod tools;
 
+pub use asking::ApprovalEvent;
 pub use executor::{CommandRequest, Executor, Normalized};
 pub use server::{Auth, Listener, ServeError, bind_unix, serve};
-pub use settings::{Rules, WorkerSettings};
+pub use settings::{ApprovalChannel, ApprovalSettings, Rules, WorkerSettings};

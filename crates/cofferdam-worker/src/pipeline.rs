@@ -9,8 +9,8 @@ use cofferdam_backend::{
     Backends, EndRequests, Ending, Input, NotStartedKind, Outcome, RunIo, RunProgress,
 };
 use cofferdam_fs::Workspace;
-use cofferdam_policy::{CommandPlan, Decision, Grant, Profile, Program, authorize};
-use cofferdam_protocol::{ErrorCode, Failure, Progress, ToolCall, ToolRequest};
+use cofferdam_policy::{Approval, CommandPlan, Decision, Grant, Profile, Program, authorize};
+use cofferdam_protocol::{ApprovalAnswer, ErrorCode, Failure, Progress, ToolCall, ToolRequest};
 use serde_json::Value;
 use tokio::{
     sync::{mpsc, watch},
@@ -20,6 +20,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    approvals::Approvals,
+    asking::{ApprovalEvent, Caller, HeldCall, Stopped},
     executor::CommandRequest,
     failure,
     normalize::{Finished, Notes, normalize},
@@ -27,7 +29,7 @@ use crate::{
     queue::Permit,
     runtime::Runtimes,
     sessions::{LastRun, Sessions},
-    settings::WorkerSettings,
+    settings::{ApprovalChannel, WorkerSettings},
     tools::{self, Repair, RunPlan, attribute, bash, python, quotes},
 };
 
@@ -39,6 +41,7 @@ pub(crate) struct Pipeline {
     pub(crate) backends: Backends,
     pub(crate) runtimes: Runtimes,
     pub(crate) sessions: Sessions,
+    pub(crate) approvals: Approvals<HeldCall>,
     pub(crate) tools: Arc<[&'static str]>,
 }
 
@@ -54,6 +57,13 @@ pub(crate) async fn finish(
     })
     .await
     .map_err(crashed)
+}
+
+/// Who hears of a call while it goes on.
+#[derive(Debug, Default)]
+pub(crate) struct Listeners {
+    pub(crate) progress: Option<mpsc::Sender<Progress>>,
+    pub(crate) questions: Option<mpsc::Sender<ApprovalEvent>>,
 }
 
 /// What a tool planned.
@@ -93,42 +103,62 @@ impl Pipeline {
     pub(crate) async fn carry_out(
         &self,
         request: ToolRequest,
-        progress: Option<mpsc::Sender<Progress>>,
+        listeners: Listeners,
         since: Instant,
         cancel: CancellationToken,
-        _permit: Permit,
-    ) -> Result<Value, Failure> {
+        permit: Permit,
+    ) -> Result<Value, Stopped> {
         let (run_progress, seen) = watch::channel(RunProgress::default());
+        let Listeners { progress, questions } = listeners;
         let telling = async {
             match progress {
                 Some(to) => progress::report(to, seen, since).await,
                 None => std::future::pending::<Infallible>().await,
             }
         };
+        let caller = Caller {
+            session: request.session,
+            digest: request.call.digest()?,
+            elicitation: request.elicitation,
+            questions,
+            permit,
+            progress: run_progress,
+            cancel,
+        };
         tokio::select! {
             biased;
-            value = self.dispatch(request, run_progress, cancel) => value,
+            value = self.dispatch(request.call, request.answer, caller) => value,
             never = telling => match never {},
         }
     }
 
     async fn dispatch(
         &self,
-        request: ToolRequest,
-        progress: watch::Sender<RunProgress>,
-        cancel: CancellationToken,
-    ) -> Result<Value, Failure> {
-        let ToolRequest { session, call } = request;
-        let planned = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return Err(cancelled_before()),
-            planned = self.plan(&session, call) => planned?,
+        call: ToolCall,
+        answer: Option<ApprovalAnswer>,
+        caller: Caller,
+    ) -> Result<Value, Stopped> {
+        let session = caller.session.clone();
+        let value = match answer {
+            // Planned when it was asked about: what was approved is what runs.
+            Some(answer) => {
+                let (held, by) = self.redeem(call.tool_name(), &caller, &answer)?;
+                self.run_held(held, by, caller).await?
+            }
+            None => {
+                let planned = tokio::select! {
+                    biased;
+                    () = caller.cancel.cancelled() => return Err(cancelled_before().into()),
+                    planned = self.plan(&session, call) => planned?,
+                };
+                match planned {
+                    Planned::Value(value) => return Ok(value),
+                    Planned::Run(plan, profile, workspace) => {
+                        self.run(*plan, profile, workspace, caller).await?
+                    }
+                }
+            }
         };
-        let (plan, profile, workspace) = match planned {
-            Planned::Value(value) => return Ok(value),
-            Planned::Run(plan, profile, workspace) => (*plan, profile, workspace),
-        };
-        let value = self.run(plan, profile, &workspace, progress, cancel).await?;
         self.sessions.remember(
             &session,
             LastRun {
@@ -176,25 +206,60 @@ impl Pipeline {
         attribute::value(name, &facts)
     }
 
-    /// A planned run to its end.
+    /// A planned run to its end, asked about first where the profile says so.
     async fn run(
         &self,
         plan: RunPlan,
         profile: &Profile,
-        workspace: &Workspace,
-        progress: watch::Sender<RunProgress>,
-        cancel: CancellationToken,
-    ) -> Result<Value, Failure> {
-        let RunPlan { mut command, input, mut notes, repair } = plan;
+        workspace: Workspace,
+        caller: Caller,
+    ) -> Result<Value, Stopped> {
+        let RunPlan { command, input, mut notes, repair } = plan;
+        let mut grant = match self.decide(command, profile)? {
+            Decision::Granted(grant) => *grant,
+            // Never repaired: what a person is shown is what runs.
+            Decision::NeedsApproval(pending) => {
+                let held = HeldCall::new(*pending, input, notes, workspace)?;
+                let (held, by, caller) = self.ask(held, caller).await?;
+                return self.run_held(held, by, caller).await;
+            }
+        };
         if let Some(repair) = repair
-            && self.is_needed(&repair, profile, workspace, &cancel).await
-            && let Program::Script { source, .. } = &mut command.program
+            && self.is_needed(&repair, profile, &workspace, &caller.cancel).await
         {
-            *source = repair.source;
+            let mut command = grant.plan().clone();
+            if let Program::Script { source, .. } = &mut command.program {
+                *source = repair.source;
+            }
+            grant = self.grant(command, profile)?;
             notes.repaired = true;
         }
+        self.run_granted(grant, input, notes, workspace, caller).await
+    }
+
+    /// What was asked about and approved, if it still is what it was.
+    async fn run_held(
+        &self,
+        held: HeldCall,
+        by: Approval,
+        caller: Caller,
+    ) -> Result<Value, Stopped> {
+        let generation = self.settings.rules.profiles.generation();
+        let (grant, input, notes, workspace) = held.approve(by, generation)?;
+        self.run_granted(grant, input, notes, workspace, caller).await
+    }
+
+    async fn run_granted(
+        &self,
+        grant: Grant,
+        input: Option<Vec<u8>>,
+        notes: Notes,
+        workspace: Workspace,
+        caller: Caller,
+    ) -> Result<Value, Stopped> {
+        let Caller { progress, cancel, permit: _permit, .. } = caller;
         if cancel.is_cancelled() {
-            return Err(cancelled_before());
+            return Err(cancelled_before().into());
         }
         let io = RunIo {
             input: input.map_or(Input::Empty, Input::Bytes),
@@ -203,13 +268,13 @@ impl Pipeline {
             ..RunIo::default()
         };
         let ends = EndRequests { kill: cancel, ..EndRequests::default() };
-        let (grant, outcome) = self.execute(command, profile, workspace, io, ends).await?;
+        let outcome = self.execute(&grant, &workspace, io, ends).await?;
         if let Ending::NotStarted(reason) = &outcome.ending
             && reason.kind == NotStartedKind::Sandbox
         {
-            return Err(failure::of_start(reason));
+            return Err(failure::of_start(reason).into());
         }
-        finish(grant, outcome, workspace.clone(), notes).await
+        Ok(finish(grant, outcome, workspace, notes).await?)
     }
 
     /// Whether a source is no syntax and the repaired one is. Anything else means no.
@@ -222,10 +287,11 @@ impl Pipeline {
     ) -> bool {
         let io = RunIo { input: Input::Bytes(repair.input.clone()), ..RunIo::default() };
         let ends = EndRequests { kill: cancel.clone(), ..EndRequests::default() };
-        let checked = self.execute(repair.check.clone(), profile, workspace, io, ends).await;
         // A check that could not be made is no reason to change the code: the run itself will say
         // what is wrong.
-        checked.is_ok_and(|(_, outcome)| outcome.ending == Ending::Exited(quotes::REPAIRED_PARSES))
+        let Ok(grant) = self.grant(repair.check.clone(), profile) else { return false };
+        let checked = self.execute(&grant, workspace, io, ends).await;
+        checked.is_ok_and(|outcome| outcome.ending == Ending::Exited(quotes::REPAIRED_PARSES))
     }
 
     pub(crate) async fn run_command(
@@ -254,31 +320,51 @@ impl Pipeline {
             backend: request.backend.or_else(|| self.settings.backend.clone()),
         };
         tools::support(&mut command, self.runtimes.support(profile, workspace).await);
-        self.execute(command, profile, workspace, io, ends).await
+        let grant = match self.decide(command, profile)? {
+            Decision::Granted(grant) => *grant,
+            Decision::NeedsApproval(pending)
+                if self.settings.approval.channel == ApprovalChannel::None =>
+            {
+                return Err(self.unasked(&pending));
+            }
+            Decision::NeedsApproval(pending) if request.approved => {
+                pending.approve(Approval::CommandLine)
+            }
+            Decision::NeedsApproval(pending) => {
+                return Err(failure::of_unasked(&pending, "add `--approve` to agree to it"));
+            }
+        };
+        let outcome = self.execute(&grant, workspace, io, ends).await?;
+        Ok((grant, outcome))
     }
 
-    /// Authorize and execute: what runs is what was decided.
+    /// Authorize: what runs is what is decided here.
+    fn decide(&self, command: CommandPlan, profile: &Profile) -> Result<Decision, Failure> {
+        let generation = self.settings.rules.profiles.generation();
+        authorize(command, profile, generation, &self.backends.usable())
+            .map_err(|refusal| failure::of_refusal(&refusal))
+    }
+
+    /// The same for what nobody needs to be asked about.
+    fn grant(&self, command: CommandPlan, profile: &Profile) -> Result<Grant, Failure> {
+        match self.decide(command, profile)? {
+            Decision::Granted(grant) => Ok(*grant),
+            Decision::NeedsApproval(pending) => Err(self.unasked(&pending)),
+        }
+    }
+
+    /// Execute.
     async fn execute(
         &self,
-        command: CommandPlan,
-        profile: &Profile,
+        grant: &Grant,
         workspace: &Workspace,
         io: RunIo,
         ends: EndRequests,
-    ) -> Result<(Grant, Outcome), Failure> {
-        let generation = self.settings.rules.profiles.generation();
-        let decision = authorize(command, profile, generation, &self.backends.usable())
-            .map_err(|refusal| failure::of_refusal(&refusal))?;
-        let grant = match decision {
-            Decision::Granted(grant) => *grant,
-            Decision::NeedsApproval(pending) => return Err(failure::of_unasked(&pending)),
-        };
-        let outcome = self
-            .backends
-            .execute(&grant, workspace, io, ends)
+    ) -> Result<Outcome, Failure> {
+        self.backends
+            .execute(grant, workspace, io, ends)
             .await
-            .map_err(|error| failure::of_selection(&error))?;
-        Ok((grant, outcome))
+            .map_err(|error| failure::of_selection(&error))
     }
 }
 

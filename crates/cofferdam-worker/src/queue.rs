@@ -79,6 +79,33 @@ pub(crate) struct Permit {
     weight: Weight,
 }
 
+/// A call that has stepped aside: it holds nothing up and may come back.
+#[derive(Debug)]
+pub(crate) struct Away {
+    shared: Arc<Shared>,
+    session: String,
+    weight: Weight,
+}
+
+impl Permit {
+    /// Gives the place up for a while.
+    pub(crate) fn step_aside(self) -> Away {
+        Away { shared: self.shared.clone(), session: self.session.clone(), weight: self.weight }
+    }
+}
+
+impl Away {
+    /// Waits for a turn again, before all that have not had theirs: this call came earlier. Never
+    /// refused for want of room.
+    pub(crate) fn come_back(
+        self,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Result<Permit, NotAdmitted>> + Send + use<> {
+        let place = self.shared.enter_again(&self.session, self.weight);
+        async move { place.turn(cancel).await }
+    }
+}
+
 impl Queue {
     pub(crate) fn new(limits: QueueLimits) -> Self {
         let limits = QueueLimits { max_running: limits.max_running.max(1), ..limits };
@@ -95,14 +122,7 @@ impl Queue {
         cancel: CancellationToken,
     ) -> impl Future<Output = Result<Permit, NotAdmitted>> + Send + use<> {
         let place = self.shared.enter(session, weight);
-        async move {
-            let mut place = place?;
-            tokio::select! {
-                biased;
-                () = cancel.cancelled() => Err(NotAdmitted::Cancelled),
-                turn = &mut place.turn => turn.map_err(|_| NotAdmitted::Cancelled),
-            }
-        }
+        async move { place?.turn(cancel).await }
     }
 
     /// How many heavy calls run, and how many calls wait.
@@ -119,6 +139,16 @@ struct Place {
     turn: oneshot::Receiver<Permit>,
 }
 
+impl Place {
+    async fn turn(mut self, cancel: CancellationToken) -> Result<Permit, NotAdmitted> {
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(NotAdmitted::Cancelled),
+            turn = &mut self.turn => turn.map_err(|_| NotAdmitted::Cancelled),
+        }
+    }
+}
+
 impl Drop for Place {
     fn drop(&mut self) {
         // A permit that was sent and never taken is dropped with the receiver, after this.
@@ -133,11 +163,10 @@ impl Shared {
     }
 
     fn enter(self: &Arc<Self>, session: &str, weight: Weight) -> Result<Place, NotAdmitted> {
-        let (turn, receiver) = oneshot::channel();
         let mut state = self.lock();
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.waiting.push_back(Waiting { ticket, session: session.to_owned(), weight, turn });
+        let (waiting, receiver) = state.waiting(session, weight);
+        let ticket = waiting.ticket;
+        state.waiting.push_back(waiting);
         let admitted = state.take_admissible(&self.limits);
         if state.waiting.len() > self.limits.max_queued {
             // The bound was kept so far, so the one too many is the one that has just come.
@@ -147,6 +176,17 @@ impl Shared {
         drop(state);
         self.tell(admitted);
         Ok(Place { shared: self.clone(), ticket, turn: receiver })
+    }
+
+    fn enter_again(self: &Arc<Self>, session: &str, weight: Weight) -> Place {
+        let mut state = self.lock();
+        let (waiting, turn) = state.waiting(session, weight);
+        let ticket = waiting.ticket;
+        state.waiting.push_front(waiting);
+        let admitted = state.take_admissible(&self.limits);
+        drop(state);
+        self.tell(admitted);
+        Place { shared: self.clone(), ticket, turn }
     }
 
     fn let_in(self: &Arc<Self>) {
@@ -164,6 +204,13 @@ impl Shared {
 }
 
 impl State {
+    fn waiting(&mut self, session: &str, weight: Weight) -> (Waiting, oneshot::Receiver<Permit>) {
+        let (turn, receiver) = oneshot::channel();
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
+        (Waiting { ticket, session: session.to_owned(), weight, turn }, receiver)
+    }
+
     /// Takes everyone out who may run now, oldest first, and counts them as running.
     fn take_admissible(&mut self, limits: &QueueLimits) -> Vec<Waiting> {
         let mut admitted = Vec::new();
@@ -349,6 +396,48 @@ mod tests {
         assert!(now(&mut behind).is_none());
         drop(heavy);
         assert!(now(&mut behind).is_some());
+    }
+
+    #[test]
+    fn a_call_that_steps_aside_holds_nothing_up_and_comes_back_before_later_ones() {
+        let queue = queue(true, 1, 0);
+        let away = now(&mut admit(&queue, "a")).unwrap().step_aside();
+        assert_eq!(queue.load(), (0, 0));
+        let running = now(&mut admit(&queue, "a")).unwrap();
+        let mut back: Turn = Box::pin(away.come_back(CancellationToken::new()));
+        assert!(now(&mut back).is_none());
+        assert_eq!(queue.load(), (1, 1), "the bound on waiting calls is not for it");
+        drop(running);
+        let back = now(&mut back).unwrap();
+        assert!(matches!(admit(&queue, "a").now_or_never(), Some(Err(NotAdmitted::Busy))));
+        drop(back);
+        assert!(now(&mut admit(&queue, "a")).is_some());
+    }
+
+    #[test]
+    fn a_call_that_comes_back_is_let_in_before_those_that_wait() {
+        let queue = queue(true, 1, 8);
+        let away = now(&mut admit(&queue, "a")).unwrap().step_aside();
+        let running = now(&mut admit(&queue, "b")).unwrap();
+        let mut later = admit(&queue, "a");
+        assert!(now(&mut later).is_none());
+        let mut back: Turn = Box::pin(away.come_back(CancellationToken::new()));
+        drop(running);
+        assert!(now(&mut later).is_none());
+        assert!(now(&mut back).is_some());
+    }
+
+    #[test]
+    fn a_cancelled_call_does_not_come_back() {
+        let queue = queue(true, 1, 8);
+        let away = now(&mut admit(&queue, "a")).unwrap().step_aside();
+        let _running = now(&mut admit(&queue, "b")).unwrap();
+        let cancel = CancellationToken::new();
+        let mut back: Turn = Box::pin(away.come_back(cancel.clone()));
+        assert!(now(&mut back).is_none());
+        cancel.cancel();
+        assert!(matches!(back.now_or_never(), Some(Err(NotAdmitted::Cancelled))));
+        assert_eq!(queue.load(), (1, 0));
     }
 
     #[test]

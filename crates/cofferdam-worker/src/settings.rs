@@ -1,6 +1,6 @@
 //! What an executor is told by the program that starts it: once, and the rules again after a reload.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use cofferdam_policy::{profile::Profiles, tool_rules::ToolRules};
 
@@ -29,6 +29,38 @@ pub struct WorkerSettings {
     /// Where the tools that were switched on or off at run time are kept for the next worker, in a
     /// private folder; `None` keeps them in memory only.
     pub tools_file: Option<PathBuf>,
+    /// How people are asked.
+    pub approval: ApprovalSettings,
+}
+
+/// How people are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApprovalSettings {
+    /// Who is asked.
+    pub channel: ApprovalChannel,
+    /// How long a call waits for an answer.
+    pub wait: Duration,
+    /// Whether the owner of this server can be reached: there is an admin socket.
+    pub admin: bool,
+}
+
+impl Default for ApprovalSettings {
+    fn default() -> Self {
+        Self { channel: ApprovalChannel::Auto, wait: Duration::from_secs(5 * 60), admin: false }
+    }
+}
+
+/// Who is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApprovalChannel {
+    /// The caller's person where the client can ask, and the owner of the server.
+    Auto,
+    /// The caller's person, through the client.
+    Elicitation,
+    /// The owner of the server, over its admin socket.
+    Admin,
+    /// Nobody: what needs approval is refused.
+    None,
 }
 
 /// What calls are decided by. Read from files, all of one generation: that of the profiles.

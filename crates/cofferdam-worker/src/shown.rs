@@ -50,10 +50,11 @@ pub(crate) fn one_line(bytes: &[u8], most: usize) -> String {
     shown
 }
 
-/// Whether a character would change the lines or the order of what is shown around it.
-fn is_deceptive(character: char) -> bool {
+/// Whether a character would change the lines or the order of what is shown around it, or would not be
+/// seen itself.
+pub(crate) fn is_deceptive(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

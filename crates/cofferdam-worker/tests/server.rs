@@ -76,7 +76,7 @@ async fn stopping_lets_calls_finish_and_refuses_new_ones() {
     client.call(2, "echo late").await;
     match client.reply(2).await {
         ToolReply::Failed(failure) => assert_eq!(failure.code, ErrorCode::WorkerUnavailable),
-        ToolReply::Done { value } => panic!("{value}"),
+        other => panic!("{other:?}"),
     }
     server.place.write("go", "");
     assert_eq!(finished(client.reply(1).await)["stdout"], "ready\nwent\n");

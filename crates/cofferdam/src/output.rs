@@ -5,12 +5,15 @@
 
 use std::{
     error::Error,
-    io::{self, IsTerminal, Write},
+    io::{self, BufRead, IsTerminal, Read, Write},
 };
 
 use serde_json::Value;
 
 use crate::exit::Exit;
+
+/// The longest answer to a question that is read, in bytes.
+const LONGEST_ANSWER: u64 = 1024;
 
 /// Prints an error: what failed, the causes, the advice.
 pub(crate) fn error(error: &dyn Error, hint: Option<&str>) {
@@ -29,6 +32,19 @@ pub(crate) fn error(error: &dyn Error, hint: Option<&str>) {
 /// Prints one line about what is going on.
 pub(crate) fn notice(line: &str) {
     to_stderr(&format!("cofferdam: {}\n", printable(line)));
+}
+
+/// Asks a person at the terminal on standard error and waits for a line on standard input. Anything
+/// but a yes is a no.
+pub(crate) fn ask(question: &str) -> bool {
+    to_stderr(&format!("{}\n\nRun it? [y/N] ", printable(question)));
+    let mut line = String::new();
+    let read = io::stdin().lock().take(LONGEST_ANSWER).read_line(&mut line);
+    if !matches!(read, Ok(1..)) {
+        // End of file: the next thing printed begins a line all the same.
+        to_stderr("\n");
+    }
+    ["y", "yes"].iter().any(|yes| line.trim().eq_ignore_ascii_case(yes))
 }
 
 /// Prints a result.

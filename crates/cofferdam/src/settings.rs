@@ -6,11 +6,11 @@ use std::{
 };
 
 use cofferdam_policy::Profiles;
-use cofferdam_worker::{Rules, WorkerSettings};
+use cofferdam_worker::{ApprovalChannel, ApprovalSettings, Rules, WorkerSettings};
 
 use crate::{
     cli::UsageError,
-    config::{Config, ConfigError, Mode},
+    config::{Channel, Config, ConfigError, Mode},
     error::CommandError,
     supervisor::WORKER_TOKEN,
 };
@@ -67,7 +67,24 @@ pub(crate) fn executor(
         session_profile: choice.profile,
         backend: choice.backend,
         tools_file: None,
+        approval: approval(config, default),
     })
+}
+
+/// Who is asked when a person must agree.
+///
+/// At the command line that is whoever typed the command; the channel only says whether anybody may be
+/// asked at all.
+fn approval(config: &Config, default: DefaultWorkspace) -> ApprovalSettings {
+    let serves = default == DefaultWorkspace::Configured;
+    let channel = match config.approval.channel {
+        Channel::None => ApprovalChannel::None,
+        _ if !serves => ApprovalChannel::Elicitation,
+        Channel::Auto => ApprovalChannel::Auto,
+        Channel::Elicitation => ApprovalChannel::Elicitation,
+        Channel::Admin => ApprovalChannel::Admin,
+    };
+    ApprovalSettings { channel, wait: config.approval.wait, admin: serves }
 }
 
 /// What calls on `workspace` are decided by, as the generation after `before`.

@@ -21,7 +21,10 @@ use futures_util::{
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::handshake::{self, ConnectError, Frames};
+use super::{
+    Question,
+    handshake::{self, ConnectError, Frames},
+};
 
 /// Messages that may wait to be written. Calls under way are bounded elsewhere.
 const WRITE_QUEUE: usize = 64;
@@ -57,7 +60,14 @@ struct OpenRequests {
 #[derive(Debug)]
 struct OpenRequest {
     answer: oneshot::Sender<Answer>,
-    progress: Option<mpsc::Sender<Progress>>,
+    listeners: Option<Listeners>,
+}
+
+/// Who hears of a call before its answer.
+#[derive(Clone, Debug)]
+struct Listeners {
+    progress: mpsc::Sender<Progress>,
+    questions: mpsc::Sender<Question>,
 }
 
 /// One request that waits for its answer. Dropping it unanswered cancels the call at the worker.
@@ -94,18 +104,22 @@ impl Connection {
         !self.open.lost.is_cancelled()
     }
 
-    pub(super) fn register_call(&self, progress: mpsc::Sender<Progress>) -> Option<Waiting> {
-        self.register(Some(progress))
+    pub(super) fn register_call(
+        &self,
+        progress: mpsc::Sender<Progress>,
+        questions: mpsc::Sender<Question>,
+    ) -> Option<Waiting> {
+        self.register(Some(Listeners { progress, questions }))
     }
 
     pub(super) fn register_question(&self) -> Option<Waiting> {
         self.register(None)
     }
 
-    fn register(&self, progress: Option<mpsc::Sender<Progress>>) -> Option<Waiting> {
+    fn register(&self, listeners: Option<Listeners>) -> Option<Waiting> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
-        self.open.lock().as_mut()?.insert(id, OpenRequest { answer: sender, progress });
+        self.open.lock().as_mut()?.insert(id, OpenRequest { answer: sender, listeners });
         Some(Waiting { id, answer, open: self.open.clone(), cancel_on_drop: false })
     }
 
@@ -186,15 +200,21 @@ impl OpenRequests {
     }
 
     fn progress(&self, id: u64, progress: Progress) {
-        if let Some(sender) = self
-            .lock()
-            .as_ref()
-            .and_then(|by_id| by_id.get(&id))
-            .and_then(|request| request.progress.as_ref())
-        {
+        if let Some(listeners) = self.listeners(id) {
             // Progress that nobody takes is worth nothing later.
-            let _ = sender.try_send(progress);
+            let _ = listeners.progress.try_send(progress);
         }
+    }
+
+    fn question(&self, id: u64, question: Question) {
+        if let Some(listeners) = self.listeners(id) {
+            // There is room for all that a call can be asked; one that is gone needs no answer.
+            let _ = listeners.questions.try_send(question);
+        }
+    }
+
+    fn listeners(&self, id: u64) -> Option<Listeners> {
+        self.lock().as_ref()?.get(&id)?.listeners.clone()
     }
 }
 
@@ -260,6 +280,8 @@ async fn read(mut stream: SplitStream<Frames>, open: Arc<OpenRequests>) {
         };
         match frame::decode(&payload) {
             Ok(FromWorker::Progress { id, progress }) => open.progress(id, progress),
+            Ok(FromWorker::Ask { id, approval }) => open.question(id, Question::Asked(approval)),
+            Ok(FromWorker::Settled { id }) => open.question(id, Question::Settled),
             Ok(FromWorker::Reply { id, reply }) => open.answer(id, Answer::Reply(reply)),
             Ok(FromWorker::Tools { id, names }) => open.answer(id, Answer::Tools(names)),
             Ok(FromWorker::Health { id, health }) => open.answer(id, Answer::Health(health)),

@@ -11,7 +11,9 @@ use std::{
 };
 
 use cofferdam_protocol::{
-    Endpoint, ErrorCode, Failure, Health, Progress, ToWorker, ToolCall, ToolReply, ToolRequest,
+    ApprovalAnswer, Endpoint, ErrorCode, Failure, Health, Progress, ToWorker, ToolCall, ToolReply,
+    ToolRequest,
+    admin::WaitingApproval,
     frame::{self, FrameError, MAX_FRAME_BYTES},
 };
 use tokio::sync::{Mutex, mpsc};
@@ -25,10 +27,37 @@ use connection::{Answer, Connection};
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a cancelled call is waited for before it is given up.
 const CANCEL_GRACE: Duration = Duration::from_secs(10);
+/// A call is asked about once, and that is settled once.
+const QUESTION_QUEUE: usize = 2;
 /// Pauses between attempts to reach a worker that is being restarted: about two seconds in all.
 const RECONNECT_PAUSES_MS: [u64; 6] = [0, 50, 150, 300, 600, 900];
 /// After a failed round of attempts, calls fail at once for this long.
 const RECONNECT_REST: Duration = Duration::from_millis(500);
+
+/// What the worker wants asked while a call waits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    /// Ask the client's person.
+    Asked(Box<WaitingApproval>),
+    /// No answer is needed any more.
+    Settled,
+}
+
+/// The worker's end of the questions about one call.
+#[derive(Debug)]
+pub struct Dialogue {
+    questions: mpsc::Sender<Question>,
+    answers: mpsc::Receiver<ApprovalAnswer>,
+}
+
+impl Dialogue {
+    /// The dialogue, and the other end of it. When the call has ended, no more questions come.
+    pub fn new() -> (Self, mpsc::Receiver<Question>, mpsc::Sender<ApprovalAnswer>) {
+        let (questions, asked) = mpsc::channel(QUESTION_QUEUE);
+        let (answered, answers) = mpsc::channel(QUESTION_QUEUE);
+        (Self { questions, answers }, asked, answered)
+    }
+}
 
 /// A handle to the worker. Clones share one connection.
 #[derive(Clone, Debug)]
@@ -77,7 +106,23 @@ impl WorkerClient {
         progress: mpsc::Sender<Progress>,
         cancel: CancellationToken,
     ) -> ToolReply {
-        match self.try_call(session, call, progress, &cancel).await {
+        // Nobody is asked, so nobody need listen.
+        let (dialogue, _questions, _answers) = Dialogue::new();
+        let request = ToolRequest::new(session, call);
+        self.call_asking(request, progress, dialogue, cancel).await
+    }
+
+    /// The same for a request that says how its person can be asked. With
+    /// [`Elicitation::Push`](cofferdam_protocol::Elicitation::Push) the worker's questions arrive, and
+    /// their answers are taken, by `dialogue`.
+    pub async fn call_asking(
+        &self,
+        request: ToolRequest,
+        progress: mpsc::Sender<Progress>,
+        dialogue: Dialogue,
+        cancel: CancellationToken,
+    ) -> ToolReply {
+        match self.try_call(request, progress, dialogue, &cancel).await {
             Ok(reply) => reply,
             Err(failure) => failure.into(),
         }
@@ -85,31 +130,39 @@ impl WorkerClient {
 
     async fn try_call(
         &self,
-        session: &str,
-        call: ToolCall,
+        request: ToolRequest,
         progress: mpsc::Sender<Progress>,
+        dialogue: Dialogue,
         cancel: &CancellationToken,
     ) -> Result<ToolReply, Failure> {
         let connection = tokio::select! {
             connection = self.connection() => connection?,
             () = cancel.cancelled() => return Err(cancelled_early()),
         };
-        let mut waiting = connection.register_call(progress).ok_or_else(lost)?;
-        let request = Box::new(ToolRequest { session: session.to_owned(), call });
-        let payload = frame::encode(&ToWorker::Call { id: waiting.id(), request })
+        let Dialogue { questions, mut answers } = dialogue;
+        let mut waiting = connection.register_call(progress, questions).ok_or_else(lost)?;
+        let id = waiting.id();
+        let payload = frame::encode(&ToWorker::Call { id, request: Box::new(request) })
             .map_err(|error| unsendable(&error))?;
         tokio::select! {
             sent = connection.send(payload) => sent.map_err(|_| lost())?,
             () = cancel.cancelled() => return Err(cancelled_early()),
         }
         waiting.sent();
-        let answer = tokio::select! {
-            answer = waiting.answer() => answer,
-            () = cancel.cancelled() => {
-                waiting.cancel();
-                tokio::time::timeout(CANCEL_GRACE, waiting.answer())
-                    .await
-                    .map_err(|_| cancelled_without_answer())?
+        let answer = loop {
+            tokio::select! {
+                answer = waiting.answer() => break answer,
+                Some(answer) = answers.recv() => {
+                    let payload = frame::encode(&ToWorker::Answer { id, answer })
+                        .map_err(|error| unsendable(&error))?;
+                    connection.send(payload).await.map_err(|_| lost())?;
+                }
+                () = cancel.cancelled() => {
+                    waiting.cancel();
+                    break tokio::time::timeout(CANCEL_GRACE, waiting.answer())
+                        .await
+                        .map_err(|_| cancelled_without_answer())?;
+                }
             }
         };
         match answer.ok_or_else(lost)? {

@@ -170,7 +170,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_within_the_limit_is_not_reported() {
-        assert_eq!(oversized("{\"id\":1}\n{\"id\":2}\n", 9), []);
+        assert_eq!(oversized("{\"id\":1}\n{\"id\":2}\n", 9).await, []);
     }
 
     #[tokio::test]

@@ -10,6 +10,7 @@ pub use execute::{BashExecute, PythonExecute};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::{ErrorCode, Failure, arguments};
 
@@ -169,6 +170,25 @@ impl ToolCall {
             }
             Self::Attribute(_) => Ok(()),
         }
+    }
+
+    /// sha256 of the checked arguments as compact JSON, in hexadecimal.
+    ///
+    /// Arguments that mean the same to the tool (`"5"` and `5`, a value left out and its default) have
+    /// the same digest.
+    ///
+    /// # Errors
+    /// `internal` when the arguments cannot be written as JSON, which checked ones always can.
+    pub fn digest(&self) -> Result<String, Failure> {
+        let written = match self {
+            Self::Python(call) => serde_json::to_vec(call),
+            Self::Bash(call) => serde_json::to_vec(call),
+            Self::Attribute(call) => serde_json::to_vec(call),
+        };
+        let written = written.map_err(|_| {
+            Failure::new(ErrorCode::Internal, "the arguments cannot be written down")
+        })?;
+        Ok(Sha256::digest(written).iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
     /// Canonical name of the tool that is called.

@@ -6,6 +6,7 @@
 use std::{collections::HashMap, pin::pin, time::Duration};
 
 use bytes::Bytes;
+use cofferdam_policy::Approval;
 use cofferdam_protocol::{
     ErrorCode, Failure, FromWorker, ToWorker, ToolReply, ToolRequest,
     frame::{self, FrameError},
@@ -15,7 +16,7 @@ use tokio::{sync::mpsc, task::JoinSet, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::handshake::Frames;
-use crate::{Executor, failure::chain};
+use crate::{ApprovalEvent, Executor, failure::chain};
 
 /// Messages that wait to be written.
 const WRITE_QUEUE: usize = 64;
@@ -23,6 +24,8 @@ const WRITE_QUEUE: usize = 64;
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Reports of one call that wait to be written.
 const PROGRESS_QUEUE: usize = 4;
+/// Questions of one call that wait to be written: one, and that it is settled.
+const QUESTION_QUEUE: usize = 2;
 /// Calls that one connection may have under way. The executor's own bounds are below that.
 const MOST_CALLS: usize = 1024;
 
@@ -124,6 +127,12 @@ impl Connection {
                     cancel.cancel();
                 }
             }
+            ToWorker::Answer { id, answer } => {
+                // One that is not open has been answered meanwhile.
+                if self.cancels.contains_key(&id) {
+                    self.executor.answer(&answer, Approval::Elicitation);
+                }
+            }
             ToWorker::ListTools { id } => {
                 self.answer(&FromWorker::Tools { id, names: self.executor.tool_names() }).await;
             }
@@ -156,14 +165,16 @@ impl Connection {
         let cancel = self.kill.child_token();
         self.cancels.insert(id, cancel.clone());
         let (to_progress, mut progress) = mpsc::channel(PROGRESS_QUEUE);
+        let (to_questions, mut questions) = mpsc::channel(QUESTION_QUEUE);
         // Takes its place in the session's order here, where messages are read in order.
-        let reply = self.executor.call(request, Some(to_progress), cancel);
+        let reply = self.executor.call_asking(request, Some(to_progress), to_questions, cancel);
         let outbox = self.outbox.clone();
         self.calls.spawn(async move {
             let mut reply = pin!(reply);
             let reply = loop {
                 tokio::select! {
                     biased;
+                    Some(event) = questions.recv() => send(&outbox, &question(id, event)).await,
                     reply = &mut reply => break reply,
                     Some(progress) = progress.recv() => {
                         // One that finds no room is left out: the next one says more.
@@ -181,6 +192,13 @@ impl Connection {
 
     async fn answer(&self, message: &FromWorker) {
         send(&self.outbox, message).await;
+    }
+}
+
+fn question(id: u64, event: ApprovalEvent) -> FromWorker {
+    match event {
+        ApprovalEvent::Asked(approval) => FromWorker::Ask { id, approval },
+        ApprovalEvent::Settled => FromWorker::Settled { id },
     }
 }
 

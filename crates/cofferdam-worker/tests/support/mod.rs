@@ -18,7 +18,7 @@ use cofferdam_protocol::{
     Failure, ToolCall, ToolReply, ToolRequest,
     tool::{AttributePayload, BashExecute, PythonExecute},
 };
-use cofferdam_worker::{Executor, Rules, WorkerSettings};
+use cofferdam_worker::{ApprovalSettings, Executor, Rules, WorkerSettings};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -74,6 +74,7 @@ pub(crate) fn settings(workspace: &Path) -> WorkerSettings {
         session_profile: None,
         backend: None,
         tools_file: None,
+        approval: ApprovalSettings::default(),
     }
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn python(code: &str) -> PythonExecute {
 }
 
 pub(crate) fn request(session: &str, call: ToolCall) -> ToolRequest {
-    ToolRequest { session: session.to_owned(), call }
+    ToolRequest::new(session, call)
 }
 
 /// The object of a call that finished.
@@ -98,7 +99,7 @@ pub(crate) async fn done(executor: &Executor, call: ToolCall) -> Value {
 pub(crate) async fn failed(executor: &Executor, call: ToolCall) -> Failure {
     match reply(executor, call).await {
         ToolReply::Failed(failure) => failure,
-        ToolReply::Done { value } => panic!("{value:#}"),
+        other => panic!("{other:#?}"),
     }
 }
 
@@ -109,7 +110,7 @@ pub(crate) async fn reply(executor: &Executor, call: ToolCall) -> ToolReply {
 pub(crate) fn finished(reply: ToolReply) -> Value {
     match reply {
         ToolReply::Done { value } => value,
-        ToolReply::Failed(failure) => panic!("{failure:?}"),
+        other => panic!("{other:?}"),
     }
 }
 

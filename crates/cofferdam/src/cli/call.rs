@@ -30,7 +30,7 @@ pub(crate) struct CallArgs {
     /// Under which rules, where and on what.
     #[command(flatten)]
     sandbox: SandboxArgs,
-    /// Approve beforehand what would have to be asked (no tool asks yet)
+    /// Agree beforehand to this one call, should the profile want a person to be asked
     #[arg(long)]
     approve: bool,
     /// Name of the tool, such as python_coding_tool.execute
@@ -61,6 +61,8 @@ pub(crate) struct Call {
     pub(crate) tool: String,
     /// Its arguments, not yet held against its schema.
     pub(crate) arguments: Map<String, Value>,
+    /// Whoever typed it agrees beforehand.
+    pub(crate) approved: bool,
 }
 
 impl CallArgs {
@@ -72,11 +74,8 @@ impl CallArgs {
     /// [`settings::executor`].
     pub(crate) fn resolve(self, config: &Config) -> Result<Call, CommandError> {
         let arguments = object(&Source::from_argument(&self.arguments).read()?)?;
-        if self.approve {
-            tracing::debug!("approved beforehand: no tool asks yet");
-        }
         let settings = settings::executor(self.sandbox.into(), DefaultWorkspace::Here, config)?;
-        Ok(Call { settings, tool: self.tool, arguments })
+        Ok(Call { settings, tool: self.tool, arguments, approved: self.approve })
     }
 }
 

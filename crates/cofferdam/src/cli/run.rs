@@ -25,6 +25,9 @@ pub(crate) struct RunArgs {
     /// End it after this time: 30s, 1m, 500ms or a number of seconds
     #[arg(long, value_name = "TIME", value_parser = duration)]
     timeout: Option<Duration>,
+    /// Agree to this one run, should the profile want a person to be asked
+    #[arg(long)]
+    approve: bool,
     /// Print the result as an agent gets it, instead of streaming
     #[arg(long)]
     json: bool,
@@ -45,6 +48,8 @@ pub(crate) struct Run {
     pub(crate) command: Vec<OsString>,
     /// The deadline that was asked for.
     pub(crate) timeout: Option<Duration>,
+    /// Whoever typed it agrees to it.
+    pub(crate) approved: bool,
     /// Where the streams go.
     pub(crate) shown: Shown,
     /// Say at the end how strongly the run was held.
@@ -70,6 +75,7 @@ impl RunArgs {
             settings: settings::executor(self.sandbox.into(), DefaultWorkspace::Here, config)?,
             command: self.command,
             timeout: self.timeout,
+            approved: self.approve,
             shown: if self.json { Shown::Json } else { Shown::Live },
             report: self.report,
         })

@@ -234,8 +234,6 @@ impl Config {
             ("workspace.outside", self.workspace.outside != Outside::Ask),
             ("tools.default_mode", !self.tools.default_active),
             ("tools.rule", !self.tools.rules.is_empty()),
-            ("approval.wait", self.approval.wait != Duration::from_secs(5 * 60)),
-            ("approval.channel", self.approval.channel != Channel::Auto),
             ("token", !self.tokens.is_empty()),
         ];
         asked.into_iter().filter(|(_, asked)| *asked).map(|(key, _)| key).collect()

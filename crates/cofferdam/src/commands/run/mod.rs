@@ -94,6 +94,7 @@ fn request(run: &Run, streams: Streams) -> CommandRequest {
         timeout: run.timeout.or_else(|| longest(&run.settings).filter(|_| !interactive)),
         without_deadline: interactive,
         working_directory: here(&run.settings),
+        approved: run.approved,
     }
 }
 

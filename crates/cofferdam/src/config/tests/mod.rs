@@ -333,7 +333,6 @@ fn what_nothing_enforces_yet_is_named_and_the_rest_is_not() {
         r#"
             server = { inline_images = true, port = 1 }
             tools = { default_mode = "deactivate" }
-            approval = { wait = "1m", channel = "none" }
             execution = { mode = "concurrent", max_running = 1 }
             [workspace]
             per_session = true
@@ -351,8 +350,6 @@ fn what_nothing_enforces_yet_is_named_and_the_rest_is_not() {
             "workspace.write_whitelist_paths",
             "workspace.outside",
             "tools.default_mode",
-            "approval.wait",
-            "approval.channel",
         ]
     );
 }
