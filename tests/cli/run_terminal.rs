@@ -83,13 +83,7 @@ fn the_interrupt_key_goes_to_the_command() {
     let world = World::new();
     let mut session = Session::start(
         &world,
-        &[
-            "run",
-            "--",
-            "bash",
-            "-c",
-            "trap 'echo caught; exit 6' INT; echo ready; while :; do sleep 0.05; done",
-        ],
+        &["run", "--", "bash", "-c", "trap 'echo caught; exit 6' INT; echo ready; read line"],
     );
     session.expect("ready");
     session.send("\x03");

@@ -135,3 +135,34 @@ Examples:
   cofferdam completions bash > ~/.local/share/bash-completion/completions/cofferdam
   cofferdam completions zsh > ~/.zfunc/_cofferdam
   cofferdam completions fish > ~/.config/fish/completions/cofferdam.fish";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::Exit;
+
+    /// Claims that a text has a line that begins with this code.
+    #[track_caller]
+    fn named(text: &str, exit: Exit) {
+        let code = exit.code().to_string();
+        let named = text.lines().any(|line| line.split_whitespace().next() == Some(&code));
+        assert!(named, "{code} is not in:\n{text}");
+    }
+
+    #[test]
+    fn every_exit_code_is_in_the_help_of_its_command() {
+        for exit in [Exit::TimedOut, Exit::Refused, Exit::NotExecutable, Exit::NotFound] {
+            named(RUN, exit);
+        }
+        for exit in [Exit::Success, Exit::Failed, Exit::Usage] {
+            named(CALL, exit);
+        }
+        for text in [SERVE, STDIO] {
+            for exit in
+                [Exit::Success, Exit::Failed, Exit::Usage, Exit::WorkerLost, Exit::GatewayLost]
+            {
+                named(text, exit);
+            }
+        }
+    }
+}
