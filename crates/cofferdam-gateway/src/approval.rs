@@ -106,10 +106,8 @@ fn allows(action: &ElicitationAction, content: Option<&Value>) -> bool {
 }
 
 fn form(approval: &WaitingApproval) -> ElicitRequestParams {
-    let approve = BooleanSchema::new()
-        .title("Approve")
-        .description("Run exactly this, once")
-        .with_default(false);
+    // No default: a client that fills it in would answer for the person.
+    let approve = BooleanSchema::new().title("Approve").description("Run exactly this, once");
     let approve = PrimitiveSchemaDefinition::Boolean(approve);
     ElicitRequestParams::FormElicitationParams {
         meta: None,

@@ -173,7 +173,9 @@ impl Pipeline {
         if asked.caller && caller.elicitation == Elicitation::InputRequired {
             let bytes = held.size();
             let shown = self.approvals.park(question, held, bytes)?;
-            tell_owner(&shown);
+            if asked.admin {
+                tell_owner(&shown);
+            }
             return Err(Stopped::NeedsApproval(shown));
         }
         let (by, caller) = self.wait(question, asked, caller).await?;
@@ -193,7 +195,9 @@ impl Pipeline {
         let note = b"waiting for a person to agree".to_vec();
         progress.send_modify(|progress| progress.last_line = note);
         if let Some(shown) = waiting.shown() {
-            tell_owner(&shown);
+            if asked.admin {
+                tell_owner(&shown);
+            }
             let told = match &questions {
                 Some(to) if asked.caller => to.send(ApprovalEvent::Asked(shown)).await.is_ok(),
                 _ => false,
