@@ -111,6 +111,7 @@ pub(super) fn told_why(status: ExitStatus) -> bool {
     matches!(status.code(), Some(1 | 2))
 }
 
+#[allow(clippy::disallowed_methods, reason = "the supervisor starts our own processes")]
 fn command(plan: ChildPlan<'_>) -> Command {
     // Not the file's path, which an update may have replaced by another version meanwhile.
     let mut command = Command::new("/proc/self/exe");

@@ -10,6 +10,7 @@ use std::{
 };
 
 /// Runs `cofferdam SUBCOMMAND` with the arguments of this process; returns only when it cannot.
+#[allow(clippy::disallowed_methods, reason = "it starts nothing: it becomes our own program")]
 pub(crate) fn become_cofferdam(subcommand: &str) -> ExitCode {
     let program = match env::current_exe() {
         Ok(own) => own.with_file_name("cofferdam"),

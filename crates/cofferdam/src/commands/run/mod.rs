@@ -99,6 +99,10 @@ fn request(run: &Run, streams: Streams) -> CommandRequest {
 }
 
 /// The current directory, when it lies in the workspace. Whether it may be used is decided later.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "only a wish: what is then used is opened and checked by itself"
+)]
 fn here(settings: &WorkerSettings) -> Option<PathBuf> {
     let here = env::current_dir().ok()?;
     let workspace = settings.workspace.canonicalize().ok()?;
