@@ -67,15 +67,18 @@ pub fn coerce(schema: &Value, given: Map<String, Value>) -> Result<Map<String, V
         let Some(property) = properties.get(&name) else {
             return Err(unknown(&name, properties));
         };
-        coerced.insert(name.clone(), coerce_value(&name, &property["type"], value)?);
+        let value = coerce_value(&name, &property["type"], value)
+            .map_err(|failure| explained(failure, &name, property))?;
+        coerced.insert(name, value);
     }
     for required in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         if !coerced.contains_key(required) {
             let expected = kinds(&properties[required]["type"]);
-            return Err(Failure::new(
+            let missing = Failure::new(
                 ErrorCode::InvalidArguments,
                 format!("missing argument `{required}` (expected {expected})"),
-            ));
+            );
+            return Err(explained(missing, required, &properties[required]));
         }
     }
     Ok(coerced)
@@ -98,6 +101,14 @@ fn unknown(name: &str, properties: &Map<String, Value>) -> Failure {
             let known: Vec<_> = properties.keys().map(String::as_str).collect();
             failure.with_hint(format!("the arguments are {}", known.join(", ")))
         }
+    }
+}
+
+/// The same failure with what the argument is for, as the client was told.
+fn explained(failure: Failure, name: &str, property: &Value) -> Failure {
+    match property["description"].as_str() {
+        Some(description) => failure.with_hint(format!("{name}: {description}")),
+        None => failure,
     }
 }
 
@@ -167,13 +178,12 @@ fn kinds(kind: &Value) -> String {
 }
 
 fn describe(value: &Value) -> String {
-    let text = match value {
-        Value::Array(_) => return "an array".to_owned(),
-        Value::Object(_) => return "an object".to_owned(),
+    match value {
+        Value::Array(_) => "an array".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
         Value::String(text) => format!("the string {:?}", printable(text)),
         other => other.to_string(),
-    };
-    text
+    }
 }
 
 /// At most 60 characters of text that a client chose, fit to be shown in a message.

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cofferdam_backend::RunProgress;
 use cofferdam_fs::Workspace;
-use cofferdam_policy::{Approval, Grant, PendingGrant, Program};
+use cofferdam_policy::{Approval, PendingGrant, Program};
 use cofferdam_protocol::{ApprovalAnswer, Elicitation, ErrorCode, Failure, admin::WaitingApproval};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use crate::{
     approvals::{Claim, Outcome, Question, Redeemed},
     failure,
     normalize::Notes,
-    pipeline::Pipeline,
+    pipeline::{GrantedCall, Pipeline},
     queue::Permit,
     settings::{ApprovalChannel, ApprovalSettings},
 };
@@ -123,11 +123,7 @@ impl HeldCall {
     ///
     /// # Errors
     /// `approval_required` when it is not.
-    pub(crate) fn approve(
-        self,
-        by: Approval,
-        generation: u64,
-    ) -> Result<(Grant, Option<Vec<u8>>, Notes, Workspace), Failure> {
+    pub(crate) fn approve(self, by: Approval, generation: u64) -> Result<GrantedCall, Failure> {
         let changed = |what: &str| {
             let message = format!("{what} while the call waited, so the approval does not hold");
             Err(Failure::new(ErrorCode::ApprovalRequired, message)
@@ -138,7 +134,8 @@ impl HeldCall {
         }
         let folder = &self.pending.plan().working_directory;
         if identity(&self.workspace, folder).is_ok_and(|now| now == self.directory) {
-            Ok((self.pending.approve(by), self.input, self.notes, self.workspace))
+            let Self { pending, input, notes, workspace, .. } = self;
+            Ok(GrantedCall { grant: pending.approve(by), input, notes, workspace })
         } else {
             changed("the working directory was replaced")
         }

@@ -59,6 +59,15 @@ pub(crate) async fn finish(
     .map_err(crashed)
 }
 
+/// What may run, and what belongs to it.
+#[derive(Debug)]
+pub(crate) struct GrantedCall {
+    pub(crate) grant: Grant,
+    pub(crate) input: Option<Vec<u8>>,
+    pub(crate) notes: Notes,
+    pub(crate) workspace: Workspace,
+}
+
 /// Who hears of a call while it goes on.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
@@ -234,7 +243,7 @@ impl Pipeline {
             grant = self.grant(command, profile)?;
             notes.repaired = true;
         }
-        self.run_granted(grant, input, notes, workspace, caller).await
+        self.run_granted(GrantedCall { grant, input, notes, workspace }, caller).await
     }
 
     /// What was asked about and approved, if it still is what it was.
@@ -245,18 +254,11 @@ impl Pipeline {
         caller: Caller,
     ) -> Result<Value, Stopped> {
         let generation = self.settings.rules.profiles.generation();
-        let (grant, input, notes, workspace) = held.approve(by, generation)?;
-        self.run_granted(grant, input, notes, workspace, caller).await
+        self.run_granted(held.approve(by, generation)?, caller).await
     }
 
-    async fn run_granted(
-        &self,
-        grant: Grant,
-        input: Option<Vec<u8>>,
-        notes: Notes,
-        workspace: Workspace,
-        caller: Caller,
-    ) -> Result<Value, Stopped> {
+    async fn run_granted(&self, granted: GrantedCall, caller: Caller) -> Result<Value, Stopped> {
+        let GrantedCall { grant, input, notes, workspace } = granted;
         let Caller { progress, cancel, permit: _permit, .. } = caller;
         if cancel.is_cancelled() {
             return Err(cancelled_before().into());
