@@ -59,6 +59,15 @@ fn files_that_are_not_granted_do_not_exist() {
     assert_eq!(answer.ok(), "");
 }
 
+#[test]
+fn the_code_can_open_its_own_streams_anew() {
+    let place = Place::new();
+    let code = "echo a > /dev/stdout; echo b | tee /dev/stderr; echo c > /proc/self/fd/1; \
+                cat /dev/stdin";
+    let answer = place.bash(code);
+    assert_eq!((answer.ok(), answer.stderr.as_str()), ("a\nb\nc", "b\n"));
+}
+
 /// E12
 #[test]
 fn nothing_carries_over_to_the_next_run() {

@@ -32,9 +32,12 @@ fn the_code_is_an_ordinary_user_without_any_right() {
 fn the_callers_terminal_cannot_be_opened_or_typed_into() {
     let place = Place::new();
     assert_ne!(place.bash("true < /dev/tty").code, Some(0));
+    // A terminal of its own, which it controls: the strongest position to type into one.
     let attack = format!(
-        "{CALL}\nimport pty\nouter, inner = pty.openpty()\nprint(call(16, inner, 0x5412, b'x'), \
-         call(16, inner, 0x541C, b'x'))"
+        "{CALL}\nimport fcntl, pty, termios\nif os.fork() == 0:\n  os.setsid()\n  \
+         outer, inner = pty.openpty()\n  fcntl.ioctl(inner, termios.TIOCSCTTY, 0)\n  \
+         print(call(16, inner, 0x5412, b'x'), call(16, inner, 0x541C, b'x'), flush=True)\n  \
+         os._exit(0)\nos.wait()"
     );
     // On its own terminal the kernel may allow TIOCSTI or not (EIO), but nothing filters it.
     let outside = place.python_outside(&attack);

@@ -19,7 +19,10 @@ use std::{
 
 use cofferdam_fs::Workspace;
 use cofferdam_init::{HOLD_USER_NAMESPACE, Identity};
-use rustix::mount::OpenTreeFlags;
+use rustix::{
+    fs::{FileType, Gid, Uid},
+    mount::OpenTreeFlags,
+};
 
 use crate::{layout::InnerIds, sys};
 
@@ -71,6 +74,21 @@ impl Identities {
             }
             Self::Root(_) => InnerIds { user: INSIDE_ID, group: INSIDE_ID },
         }
+    }
+
+    /// Gives the inner ends of a run's streams to its user, who may open them anew by
+    /// `/dev/stdout` and its like.
+    pub(crate) fn give(&self, streams: &[OwnedFd]) -> io::Result<()> {
+        let Self::Root(_) = self else { return Ok(()) };
+        for stream in streams {
+            // Pipes are ours; what else there is (`/dev/null`) belongs to the machine.
+            let found = rustix::fs::fstat(stream)?;
+            if FileType::from_raw_mode(found.st_mode) == FileType::Fifo {
+                let (user, group) = (Uid::from_raw(OUTSIDE_ID), Gid::from_raw(OUTSIDE_ID));
+                rustix::fs::fchown(stream, Some(user), Some(group))?;
+            }
+        }
+        Ok(())
     }
 
     /// What the first program inside has to become.

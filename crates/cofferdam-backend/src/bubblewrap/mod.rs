@@ -115,6 +115,7 @@ impl Bubblewrap {
             FdMapping { parent_fd: control, child_fd: CONTROL_FD },
             FdMapping { parent_fd: init.try_clone()?, child_fd: INIT_FD },
         ];
+        identities.give(&streams)?;
         for (stream, child_fd) in streams.into_iter().zip(STDIO_FDS) {
             mappings.push(FdMapping { parent_fd: stream, child_fd });
         }
