@@ -38,7 +38,7 @@ fn settings(place: &Place, approval: ApprovalSettings) -> WorkerSettings {
     let settings = place.settings();
     let rules = Rules {
         default_profile: "ask".to_owned(),
-        profiles: Profiles::load(shipped().into_iter().chain(own)).unwrap(),
+        profiles: Profiles::load(shipped().chain(own)).unwrap(),
         ..settings.rules
     };
     WorkerSettings { rules, approval, ..settings }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
-    process::{Child, Command, ExitStatus, Stdio},
+    process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, channel},
     time::Instant,
 };
@@ -44,10 +44,16 @@ impl Server {
     pub(crate) fn stdio(world: &World, options: &[&str]) -> (Self, PipeClient) {
         let mut command = world.cofferdam();
         command.arg("stdio").args(options).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let (server, to, from) = Self::start_piped(command);
+        (server, PipeClient::new(to, from))
+    }
+
+    /// Starts a command that becomes a supervisor, whose standard input and output are pipes.
+    pub(crate) fn start_piped(command: Command) -> (Self, ChildStdin, ChildStdout) {
         let mut server = Self::start(command);
         let to = server.child.stdin.take().expect("its input is a pipe");
         let from = server.child.stdout.take().expect("its output is a pipe");
-        (server, PipeClient::new(to, from))
+        (server, to, from)
     }
 
     /// Starts any command that becomes a supervisor.
