@@ -11,6 +11,7 @@ use std::{
     process::{Command, exit},
 };
 
+#[expect(clippy::disallowed_methods, reason = "the second cargo")]
 fn main() {
     let variable = |name: &str| env::var_os(name).map(PathBuf::from).unwrap_or_default();
     let manifest = variable("CARGO_MANIFEST_DIR").join("../cofferdam-init/Cargo.toml");

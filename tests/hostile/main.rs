@@ -6,6 +6,8 @@
 //!
 //! Not here: messages and exit codes (`tests/cli`), what clients see (`tests/mcp`).
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs and their controls")]
+
 mod carve_outs;
 mod environment;
 mod lifetime;

@@ -142,6 +142,7 @@ impl RootIdentities {
 
 /// Makes a user namespace with these maps. It lives as long as the descriptor.
 fn user_namespace(init: &OwnedFd, user_map: &str, group_map: &str) -> io::Result<OwnedFd> {
+    #[expect(clippy::disallowed_methods, reason = "our own program")]
     let mut holder = Command::new(format!("/proc/self/fd/{}", init.as_raw_fd()));
     holder.arg0("cofferdam-init").arg(HOLD_USER_NAMESPACE).env_clear().current_dir("/");
     holder.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());

@@ -151,6 +151,7 @@ impl Bubblewrap {
         let arguments = init_program::data("arguments", &arguments::encode(&arguments))?;
         mappings.push(FdMapping { parent_fd: arguments, child_fd: ARGUMENTS_FD });
 
+        #[expect(clippy::disallowed_methods, reason = "the sandbox of a granted run")]
         let mut command = Command::new(&self.program);
         command.arg("--args").arg(ARGUMENTS_FD.to_string());
         // By descriptor: nothing inside the sandbox has to be there for it.

@@ -86,6 +86,7 @@ pub(super) async fn ask(
     environment: &[(OsString, OsString)],
 ) -> Result<Installed, ProbeError> {
     let start = |source| ProbeError::Start { path: program.to_owned(), source };
+    #[expect(clippy::disallowed_methods, reason = "the admin's interpreter, never the code's")]
     let mut child = Command::new(program)
         .args(["-I", "-c", QUESTION])
         .env_clear()

@@ -16,6 +16,7 @@ pub(crate) fn become_cofferdam(subcommand: &str) -> ExitCode {
         Ok(own) => own.with_file_name("cofferdam"),
         Err(error) => return failed("finding this program's own folder", &error),
     };
+    #[expect(clippy::disallowed_methods, reason = "becomes our own program")]
     let error = Command::new(&program).arg(subcommand).args(env::args_os().skip(1)).exec();
     failed(&format!("starting `{}`", program.display()), &error)
 }
