@@ -1,12 +1,17 @@
 //! What holds in both eras and over both transports.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::{
     ask::{BASH, counted, runs, world},
-    client::{Client, WAYS, can_ask, code, refusal, start},
-    support::client::value,
+    client::{Client, Era, WAYS, can_ask, code, refusal, start},
+    support::{between_looks, client::value},
 };
+
+/// How long calls wait where nobody is to answer in time.
+const WAIT: Duration = Duration::from_millis(1);
 
 fn response(action: &str, content: Value) -> Value {
     json!({ "action": action, "content": content })
@@ -118,7 +123,6 @@ fn an_answer_that_comes_too_late_runs_nothing() {
 
 /// The answer to a call whose person answers when nobody waits any more, and what it must say.
 fn late(client: &mut Client) -> (Value, &'static str) {
-    use crate::client::Era;
     match client.era {
         Era::Legacy => {
             let id = client.send_call(BASH, &counted());
@@ -126,6 +130,10 @@ fn late(client: &mut Client) -> (Value, &'static str) {
         }
         Era::Modern => {
             let asked = client.call_until_asked(BASH, &counted());
+            let asked_at = Instant::now();
+            while asked_at.elapsed() <= WAIT {
+                between_looks();
+            }
             (client.respond(&asked, &json!({ "action": "accept" })), "has expired")
         }
     }

@@ -4,6 +4,8 @@
 //! Everything here passes as root and as an ordinary user. How real clients fare is claimed in
 //! `tests/mcp/test_approvals.py`.
 
+#![allow(clippy::disallowed_methods, reason = "tests start programs, and end by themselves")]
+
 #[path = "../cli/support/mod.rs"]
 #[allow(dead_code, reason = "shared with the suite of the command line, which uses more of it")]
 mod support;

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -28,12 +29,12 @@ class Way:
     era: str
 
     @contextlib.asynccontextmanager
-    async def connect(self, site: Site) -> AsyncIterator[Client]:
-        """A client of a server of `site`, both of which end with the block."""
+    async def connect(self, site: Site, **options: Any) -> AsyncIterator[Client]:
+        """A client of a server of `site`, both of which end with the block; `options` are the client's."""
         mode = MODES[self.era]
         if self.transport == "http":
             with harness.http_server(site) as url:
-                async with Client(url, mode=mode, read_timeout_seconds=PATIENCE_S) as client:
+                async with Client(url, mode=mode, read_timeout_seconds=PATIENCE_S, **options) as client:
                     yield client
             return
         server = StdioServerParameters(
@@ -44,7 +45,7 @@ class Way:
         )
         with site.log.open("a") as log:
             transport = stdio_client(server, errlog=log)
-            async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE_S) as client:
+            async with Client(transport, mode=mode, read_timeout_seconds=PATIENCE_S, **options) as client:
                 yield client
 
 

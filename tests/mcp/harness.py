@@ -54,6 +54,15 @@ class Site:
         site.config.write_text(f'[execution]\nmode = "{mode}"\n')
         return site
 
+    def ask_about_every_call(self, configuration: str = "") -> None:
+        """Makes a profile that asks about every call the default one, and adds to the configuration."""
+        profiles = self.root / "sandbox-profiles"
+        profiles.mkdir()
+        (profiles / "ask.toml").write_text(
+            'extends = "base"\n[filesystem]\nworkspace = "write"\n[approval]\n"*" = "always"\n'
+        )
+        self.config.write_text(f'[execution]\ndefault_profile = "ask"\n{configuration}')
+
     @property
     def arguments(self) -> list[str]:
         """The options that every command takes."""

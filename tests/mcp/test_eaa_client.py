@@ -35,7 +35,14 @@ def connected(entry: dict[str, object]) -> Iterator[MCPTool]:
 @pytest.fixture(params=["stdio", "http"])
 def client(request: pytest.FixtureRequest, site: Site) -> Iterator[MCPTool]:
     """EAA's client of a server of this test's site."""
-    if request.param == "http":
+    with client_of(site, request.param) as tool:
+        yield tool
+
+
+@contextlib.contextmanager
+def client_of(site: Site, transport: str) -> Iterator[MCPTool]:
+    """EAA's client of a server of that site."""
+    if transport == "http":
         with harness.http_server(site) as url, connected({"url": url, "transport": "http"}) as tool:
             yield tool
         return
@@ -120,6 +127,17 @@ def test_eaas_own_approval_comes_before_the_call(client: MCPTool, site: Site) ->
     text = agent.call(BASH_TOOL, code="touch ran")
     assert json.loads(text) == {"error": "Tool execution was denied by the user."}
     assert agent.asked == [(BASH_TOOL, {"code": "touch ran"})]
+    assert not (site.workspace / "ran").exists()
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_a_call_that_nobody_can_be_asked_about_is_refused_in_words(site: Site, transport: str) -> None:
+    # EAA's client cannot ask by MCP; its own approval is another matter.
+    site.ask_about_every_call('[approval]\nchannel = "elicitation"\n')
+    with client_of(site, transport) as client:
+        text = json.loads(Agent(client).call(BASH_TOOL, code="touch ran"))
+    assert list(text) == ["error"]
+    assert text["error"].startswith("a person must agree before this may run: every call is asked about")
     assert not (site.workspace / "ran").exists()
 
 
