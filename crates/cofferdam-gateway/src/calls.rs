@@ -31,6 +31,7 @@ pub(crate) struct Calls {
     tracker: TaskTracker,
     draining: AtomicBool,
     cancel_all: CancellationToken,
+    end_subscriptions: CancellationToken,
 }
 
 /// Held as long as a call is under way.
@@ -48,6 +49,7 @@ impl Calls {
             tracker: TaskTracker::new(),
             draining: AtomicBool::new(false),
             cancel_all: CancellationToken::new(),
+            end_subscriptions: CancellationToken::new(),
         }
     }
 
@@ -83,9 +85,15 @@ impl Calls {
         self.draining.load(Ordering::SeqCst)
     }
 
+    /// Fires when streams that wait for news must end: nobody shall wait for them.
+    pub(crate) fn end_subscriptions(&self) -> &CancellationToken {
+        &self.end_subscriptions
+    }
+
     /// From now on [`Self::begin`] refuses.
     pub(crate) fn stop_accepting(&self) {
         self.draining.store(true, Ordering::SeqCst);
+        self.end_subscriptions.cancel();
         self.tracker.close();
     }
 

@@ -33,6 +33,7 @@ mod http;
 mod server;
 mod settings;
 mod stdio;
+mod subscriptions;
 mod translate;
 
 pub use confine::{Canary, ConfineError, Confinement, confine};
@@ -121,12 +122,20 @@ impl Gateway {
     /// [`GatewayError::Handshake`] over stdio. A client that closes stdin before saying anything
     /// is no error.
     pub async fn serve(self, stop: CancellationToken) -> Result<(), GatewayError> {
-        match self.opened {
-            Opened::Stdio(pipes) => pipes.serve(self.server, self.drain, stop).await,
-            Opened::Http(http) => {
-                http.serve(self.server, self.drain, stop).await;
-                Ok(())
+        let worker = self.server.worker().clone();
+        let serving = async {
+            match self.opened {
+                Opened::Stdio(pipes) => pipes.serve(self.server, self.drain, stop).await,
+                Opened::Http(http) => {
+                    http.serve(self.server, self.drain, stop).await;
+                    Ok(())
+                }
             }
+        };
+        tokio::select! {
+            served = serving => served,
+            // Never ends: clients are told of changes also while they call nothing.
+            () = worker.stay_connected() => Ok(()),
         }
     }
 }

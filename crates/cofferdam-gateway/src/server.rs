@@ -11,9 +11,9 @@ use rmcp::{
     model::{
         CacheScope, CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult,
         Implementation, ListToolsResult, PaginatedRequestParams, ProgressNotificationParam,
-        ProgressToken, ProtocolVersion, ServerCapabilities, ServerConfig,
+        ProgressToken, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter,
     },
-    service::{Peer, RequestContext},
+    service::{NotificationContext, Peer, RequestContext, SubscriptionContext},
 };
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -25,6 +25,7 @@ use crate::{
     client::{Dialogue, WorkerClient},
     http::SessionHandle,
     settings::{ResultForm, ToolNames},
+    subscriptions::Subscriptions,
     translate::{self, ListedTool},
 };
 
@@ -61,6 +62,7 @@ struct Shared {
     form: ResultForm,
     config: ServerConfig,
     approvals: ApprovalStates,
+    subscriptions: Subscriptions,
 }
 
 /// Why a call ended before its answer.
@@ -77,14 +79,17 @@ impl GatewayServer {
         form: ResultForm,
         approvals: ApprovalStates,
     ) -> Self {
-        let capabilities = ServerCapabilities::builder().enable_tools().build();
+        let capabilities =
+            ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build();
         let about = Implementation::new("cofferdam", env!("CARGO_PKG_VERSION"))
             .with_title("Cofferdam")
             .with_description("Runs code that an agent wrote where it can do no harm.");
         let config =
             ServerConfig::new(capabilities).with_server_info(about).with_instructions(INSTRUCTIONS);
         let tools = translate::listed_tools(names, form);
-        Self { shared: Arc::new(Shared { worker, calls, tools, form, config, approvals }) }
+        let subscriptions = Subscriptions::new(calls.end_subscriptions().clone());
+        let shared = Shared { worker, calls, tools, form, config, approvals, subscriptions };
+        Self { shared: Arc::new(shared) }
     }
 
     pub(crate) fn worker(&self) -> &WorkerClient {
@@ -256,6 +261,21 @@ impl ServerHandler for GatewayServer {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         self.call(request, context).await
+    }
+
+    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
+        self.shared.subscriptions.push(context);
+    }
+
+    fn accepted_subscription_filter(
+        &self,
+        requested: &SubscriptionFilter,
+    ) -> Option<SubscriptionFilter> {
+        Some(Subscriptions::accepted(requested))
+    }
+
+    async fn listen(&self, stream: SubscriptionContext) -> Result<(), ErrorData> {
+        self.shared.subscriptions.serve(stream).await
     }
 
     /// A `tools/call` whose parameters have the wrong shape arrives here: that is an argument error

@@ -65,7 +65,8 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     let calls = server.calls().clone();
-    let transport = StdioTransport::new(reader, writer, calls.clone(), drain, stop.clone());
+    let worker = server.worker().clone();
+    let transport = StdioTransport::new(reader, writer, worker, calls.clone(), drain, stop.clone());
     let stdin_closed = transport.stdin_closed();
     let end = CancellationToken::new();
     let running = tokio::select! {

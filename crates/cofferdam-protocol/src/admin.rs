@@ -68,6 +68,12 @@ pub enum AdminReply {
     Failed(Failure),
 }
 
+impl From<Failure> for AdminReply {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
 /// How a server is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

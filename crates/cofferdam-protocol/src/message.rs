@@ -131,6 +131,9 @@ pub enum FromWorker {
         /// Its answer.
         reply: ToolReply,
     },
+    /// Other tools may be used than before: ask which. Sent unasked; several changes may be told as
+    /// one, the last one always is.
+    ToolsChanged,
     /// The tools that may be used now, by canonical name, in catalogue order.
     Tools {
         /// Id of the question.
@@ -169,6 +172,10 @@ pub struct Health {
     pub running: u32,
     /// Calls that wait for their turn.
     pub queued: u32,
+    /// Generation of configuration and profiles in force.
+    pub generation: u64,
+    /// Why the newest files are not in force, when they are not.
+    pub reload_error: Option<String>,
 }
 
 /// The answer to one call.

@@ -15,7 +15,7 @@ use cofferdam_fs::Workspace;
 use cofferdam_policy::Approval;
 use cofferdam_protocol::{
     ApprovalAnswer, ErrorCode, Failure, Health, Progress, ToolCall, ToolReply, ToolRequest,
-    admin::WaitingApproval, tool::catalogue,
+    admin::WaitingApproval,
 };
 use serde_json::Value;
 use tokio::{sync::mpsc, time::Instant};
@@ -25,12 +25,13 @@ use crate::{
     approvals::Approvals,
     asking::{ApprovalEvent, Stopped},
     failure,
+    generation::{Basis, Generation, Generations},
     normalize::Notes,
     pipeline::{Listeners, Pipeline, cancelled_before, crashed, finish},
     queue::{NotAdmitted, Permit, Queue, QueueLimits, Weight},
-    runtime::Runtimes,
     sessions::Sessions,
     settings::WorkerSettings,
+    tool_control::ToolControl,
 };
 
 /// When a caller that was refused for want of room may try again.
@@ -42,9 +43,8 @@ const SESSION_BYTES: usize = 256;
 /// Carries out calls. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Executor {
-    pipeline: Arc<Pipeline>,
-    queue: Queue,
-    tools: Arc<[&'static str]>,
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) queue: Queue,
 }
 
 /// One command of a person at the command line.
@@ -84,35 +84,27 @@ impl Executor {
     pub fn new(settings: WorkerSettings) -> Result<Self, Failure> {
         let workspace = Workspace::open(&settings.workspace, &settings.homes)
             .map_err(|error| failure::of_workspace(&error))?;
-        let named = [Some(&settings.rules.default_profile), settings.session_profile.as_ref()];
-        for name in named.into_iter().flatten() {
-            settings.rules.profiles.get(name).map_err(|error| failure::of_profile(&error))?;
-        }
+        let generation = Generation::new(settings.rules.clone(), &settings, workspace.path())?;
+        let tools = ToolControl::new(&generation.rules.tools, settings.tools_file.clone())
+            .map_err(|error| failure::of_tool_control(&error))?;
         let backends = Backends::new(BackendSettings { environment: settings.environment.clone() })
             .map_err(|error| failure::of_backends(&error))?;
-        let runtimes = Runtimes::new(
-            &settings.environment,
-            &settings.homes,
-            workspace.path(),
-            &settings.rules.profiles,
-        );
         let queue = Queue::new(QueueLimits {
             serial: settings.serial,
             max_running: settings.max_running,
             max_queued: settings.max_queued,
         });
-        let tools: Arc<[_]> = catalogue().into_iter().map(|tool| tool.name).collect();
         let approvals = Approvals::new(settings.approval.wait);
         let pipeline = Pipeline {
             settings,
             workspace: Mutex::new(workspace),
             backends,
-            runtimes,
+            generations: Generations::new(generation),
             sessions: Sessions::default(),
             approvals,
-            tools: tools.clone(),
+            tools,
         };
-        Ok(Self { pipeline: Arc::new(pipeline), queue, tools })
+        Ok(Self { pipeline: Arc::new(pipeline), queue })
     }
 
     /// Finds the interpreters of the default profile, so that the first call does not wait for it.
@@ -120,10 +112,11 @@ impl Executor {
     /// # Errors
     /// What the first call would be told: a missing runtime is known before anybody needs it.
     pub async fn prepare(&self) -> Result<(), Failure> {
+        let generation = self.pipeline.generations.current();
         let workspace = self.pipeline.workspace()?;
-        let profile = self.pipeline.profile(None)?;
-        self.pipeline.runtimes.bash(profile, &workspace)?;
-        self.pipeline.runtimes.python(profile, &workspace).await?;
+        let profile = generation.profile(None)?;
+        generation.runtimes.bash(profile, &workspace)?;
+        generation.runtimes.python(profile, &workspace).await?;
         Ok(())
     }
 
@@ -170,7 +163,7 @@ impl Executor {
     ) -> impl Future<Output = ToolReply> + Send + use<> {
         let cancel = cancel.child_token();
         let since = Instant::now();
-        let admission = admission(&self.queue, &request, &cancel);
+        let admission = self.admission(&request, &cancel);
         let pipeline = self.pipeline.clone();
         async move {
             let _cancelled_when_dropped = cancel.clone().drop_guard();
@@ -200,8 +193,8 @@ impl Executor {
         io: RunIo,
         ends: EndRequests,
     ) -> Result<Outcome, Failure> {
-        let workspace = self.pipeline.workspace()?;
-        self.pipeline.run_command(request, &workspace, io, ends).await.map(|(_, outcome)| outcome)
+        let basis = self.basis(&request)?;
+        self.pipeline.run_command(request, &basis, io, ends).await.map(|(_, outcome)| outcome)
     }
 
     /// The same, with the outcome as an agent would be shown it. Both streams are kept
@@ -215,25 +208,33 @@ impl Executor {
         io: RunIo,
         ends: EndRequests,
     ) -> Result<Normalized, Failure> {
-        let workspace = self.pipeline.workspace()?;
-        let spill = Some(workspace.clone());
+        let basis = self.basis(&request)?;
+        let spill = Some(basis.workspace.clone());
         let io = RunIo { stdout: None, stderr: None, terminal: None, spill, ..io };
-        let (grant, outcome) = self.pipeline.run_command(request, &workspace, io, ends).await?;
+        let (grant, outcome) = self.pipeline.run_command(request, &basis, io, ends).await?;
         let ending = outcome.ending.clone();
-        let value = finish(grant, outcome, workspace, Notes::default()).await?;
+        let value = finish(grant, outcome, basis.workspace, Notes::default()).await?;
         Ok(Normalized { ending, value })
     }
 
-    /// Canonical names of the tools that may be used, in catalogue order.
+    /// Canonical names of the tools that may be used now, in catalogue order.
     pub fn tool_names(&self) -> Vec<String> {
-        self.tools.iter().map(|name| (*name).to_owned()).collect()
+        let served = self.pipeline.tools.served(&self.pipeline.generations.current().rules.tools);
+        served.into_iter().map(str::to_owned).collect()
     }
 
     /// How busy this executor is.
     pub fn health(&self) -> Health {
         let (running, queued) = self.queue.load();
         let count = |number| u32::try_from(number).unwrap_or(u32::MAX);
-        Health { pid: process::id(), running: count(running), queued: count(queued) }
+        let generations = &self.pipeline.generations;
+        Health {
+            pid: process::id(),
+            running: count(running),
+            queued: count(queued),
+            generation: generations.current().number(),
+            reload_error: generations.reload_error(),
+        }
     }
 
     /// What a caller's person said to a question of [`call_asking`](Self::call_asking); `by` is how
@@ -268,24 +269,33 @@ impl Executor {
         self.pipeline.sessions.close(session);
         self.pipeline.approvals.close_session(session);
     }
-}
 
-/// Checks the request and takes its place in the order.
-fn admission(
-    queue: &Queue,
-    request: &ToolRequest,
-    cancel: &CancellationToken,
-) -> Result<impl Future<Output = Result<Permit, NotAdmitted>> + Send + use<>, Failure> {
-    request.call.check()?;
-    if request.session.len() > SESSION_BYTES {
-        let message = format!("the session's name is longer than {SESSION_BYTES} bytes");
-        return Err(Failure::new(ErrorCode::InvalidArguments, message));
+    /// What a command that begins now is decided on.
+    fn basis(&self, request: &CommandRequest) -> Result<Basis, Failure> {
+        let generation = self.pipeline.generations.current();
+        self.pipeline.basis(&generation, request.profile.as_deref())
     }
-    let weight = match &request.call {
-        ToolCall::Python(_) | ToolCall::Bash(_) => Weight::Heavy,
-        ToolCall::Attribute(_) => Weight::Light,
-    };
-    Ok(queue.admit(&request.session, weight, cancel.clone()))
+
+    /// Checks the request and takes its place in the order.
+    fn admission(
+        &self,
+        request: &ToolRequest,
+        cancel: &CancellationToken,
+    ) -> Result<impl Future<Output = Result<Permit, NotAdmitted>> + Send + use<>, Failure> {
+        request.call.check()?;
+        if request.session.len() > SESSION_BYTES {
+            let message = format!("the session's name is longer than {SESSION_BYTES} bytes");
+            return Err(Failure::new(ErrorCode::InvalidArguments, message));
+        }
+        // Asked again when its turn comes; what is refused now need not wait for that.
+        let generation = self.pipeline.generations.current();
+        self.pipeline.tools.check(&generation.rules.tools, request.call.tool_name())?;
+        let weight = match &request.call {
+            ToolCall::Python(_) | ToolCall::Bash(_) => Weight::Heavy,
+            ToolCall::Attribute(_) => Weight::Light,
+        };
+        Ok(self.queue.admit(&request.session, weight, cancel.clone()))
+    }
 }
 
 fn not_admitted(reason: NotAdmitted) -> Failure {

@@ -9,6 +9,8 @@ use cofferdam_fs::{PathError, WorkspaceError};
 use cofferdam_policy::{PendingGrant, Refusal, profile::ProfileError};
 use cofferdam_protocol::{ErrorCode, Failure};
 
+use crate::tool_control::ToolControlError;
+
 pub(crate) fn of_workspace(error: &WorkspaceError) -> Failure {
     Failure::new(ErrorCode::WorkspaceInvalid, chain(error)).with_hint(error.hint())
 }
@@ -64,6 +66,17 @@ pub(crate) fn of_selection(error: &SelectError) -> Failure {
     };
     let failure = Failure::new(code, chain(error));
     if error.hint().is_empty() { failure } else { failure.with_hint(error.hint()) }
+}
+
+pub(crate) fn of_tool_control(error: &ToolControlError) -> Failure {
+    let failure = Failure::new(ErrorCode::Internal, chain(error));
+    match error {
+        ToolControlError::TooMany(_) => failure.with_hint("forget some of them first"),
+        ToolControlError::Keep { .. } => {
+            failure.with_hint("nothing was changed; make room or mend the folder, and try again")
+        }
+        ToolControlError::Read { .. } => failure.with_hint("end the server and start it anew"),
+    }
 }
 
 pub(crate) fn of_backends(error: &BackendError) -> Failure {

@@ -10,8 +10,10 @@
 
 mod approvals;
 mod asking;
+mod control;
 mod executor;
 mod failure;
+mod generation;
 mod normalize;
 mod pipeline;
 mod progress;
@@ -23,9 +25,11 @@ mod settings;
 mod shown;
 #[cfg(test)]
 mod tests;
+mod tool_control;
 mod tools;
 
 pub use asking::ApprovalEvent;
+pub use control::{Control, ReadRules};
 pub use executor::{CommandRequest, Executor, Normalized};
-pub use server::{Auth, Listener, ServeError, bind_unix, serve};
+pub use server::{Auth, Listener, ServeError, bind_unix, serve, serve_admin};
 pub use settings::{ApprovalChannel, ApprovalSettings, Rules, WorkerSettings};

@@ -9,7 +9,7 @@ use cofferdam_backend::{
     Backends, EndRequests, Ending, Input, NotStartedKind, Outcome, RunIo, RunProgress,
 };
 use cofferdam_fs::Workspace;
-use cofferdam_policy::{Approval, CommandPlan, Decision, Grant, Profile, Program, authorize};
+use cofferdam_policy::{Approval, CommandPlan, Decision, Grant, Program, authorize};
 use cofferdam_protocol::{ApprovalAnswer, ErrorCode, Failure, Progress, ToolCall, ToolRequest};
 use serde_json::Value;
 use tokio::{
@@ -24,12 +24,13 @@ use crate::{
     asking::{ApprovalEvent, Caller, HeldCall, Stopped},
     executor::CommandRequest,
     failure,
+    generation::{Basis, Generation, Generations},
     normalize::{Finished, Notes, normalize},
     progress,
     queue::Permit,
-    runtime::Runtimes,
     sessions::{LastRun, Sessions},
     settings::{ApprovalChannel, WorkerSettings},
+    tool_control::ToolControl,
     tools::{self, Repair, RunPlan, attribute, bash, python, quotes},
 };
 
@@ -39,10 +40,10 @@ pub(crate) struct Pipeline {
     pub(crate) settings: WorkerSettings,
     pub(crate) workspace: Mutex<Workspace>,
     pub(crate) backends: Backends,
-    pub(crate) runtimes: Runtimes,
+    pub(crate) generations: Generations,
     pub(crate) sessions: Sessions,
     pub(crate) approvals: Approvals<HeldCall>,
-    pub(crate) tools: Arc<[&'static str]>,
+    pub(crate) tools: ToolControl,
 }
 
 /// Makes the object of an outcome, off the runtime's threads: it writes files.
@@ -76,11 +77,11 @@ pub(crate) struct Listeners {
 }
 
 /// What a tool planned.
-enum Planned<'a> {
+enum Planned {
     /// The answer itself.
     Value(Value),
-    /// A run, with the profile and the workspace that it was planned for.
-    Run(Box<RunPlan>, &'a Profile, Workspace),
+    /// A run, and what it was planned on.
+    Run(Box<RunPlan>, Box<Basis>),
 }
 
 impl Pipeline {
@@ -100,12 +101,15 @@ impl Pipeline {
         Ok(held.clone())
     }
 
-    /// The profile of that name, else the session's, else the default one.
-    pub(crate) fn profile(&self, name: Option<&str>) -> Result<&Profile, Failure> {
-        let name = name
-            .or(self.settings.session_profile.as_deref())
-            .unwrap_or(&self.settings.rules.default_profile);
-        self.settings.rules.profiles.get(name).map_err(|error| failure::of_profile(&error))
+    /// What a call that begins now is decided on, under the profile of that name if it gives one.
+    pub(crate) fn basis(
+        &self,
+        generation: &Arc<Generation>,
+        profile: Option<&str>,
+    ) -> Result<Basis, Failure> {
+        let workspace = self.workspace()?;
+        let profile = generation.profile(profile)?.clone();
+        Ok(Basis { generation: generation.clone(), profile, workspace })
     }
 
     /// One admitted call, with its caller being told how far it is.
@@ -147,12 +151,12 @@ impl Pipeline {
         answer: Option<ApprovalAnswer>,
         caller: Caller,
     ) -> Result<Value, Stopped> {
-        let session = caller.session.clone();
+        let (session, tool) = (caller.session.clone(), call.tool_name());
         let value = match answer {
             // Planned when it was asked about: what was approved is what runs.
             Some(answer) => {
-                let (held, by) = self.redeem(call.tool_name(), &caller, &answer)?;
-                self.run_held(held, by, caller).await?
+                let (held, by) = self.redeem(tool, &caller, &answer)?;
+                self.run_held(held, by, tool, caller).await?
             }
             None => {
                 let planned = tokio::select! {
@@ -162,9 +166,7 @@ impl Pipeline {
                 };
                 match planned {
                     Planned::Value(value) => return Ok(value),
-                    Planned::Run(plan, profile, workspace) => {
-                        self.run(*plan, profile, workspace, caller).await?
-                    }
+                    Planned::Run(plan, basis) => self.run(*plan, *basis, tool, caller).await?,
                 }
             }
         };
@@ -181,36 +183,43 @@ impl Pipeline {
     }
 
     /// What the call's tool wants done.
-    async fn plan(&self, session: &str, call: ToolCall) -> Result<Planned<'_>, Failure> {
+    async fn plan(&self, session: &str, call: ToolCall) -> Result<Planned, Failure> {
+        let generation = self.generations.current();
+        // Looked at before, too; but it may have been switched off while the call waited.
+        self.tools.check(&generation.rules.tools, call.tool_name())?;
         let backend = self.settings.backend.clone();
         match call {
-            ToolCall::Attribute(call) => self.attribute(session, &call.name).map(Planned::Value),
+            ToolCall::Attribute(call) => {
+                self.attribute(&generation, session, &call.name).map(Planned::Value)
+            }
             ToolCall::Python(call) => {
-                let workspace = self.workspace()?;
-                let profile = self.profile(call.profile.as_deref())?;
-                let python = self.runtimes.python(profile, &workspace).await?;
-                let plan = python::plan(call, backend, &workspace, python)?;
-                Ok(Planned::Run(Box::new(plan), profile, workspace))
+                let basis = self.basis(&generation, call.profile.as_deref())?;
+                let python = generation.runtimes.python(&basis.profile, &basis.workspace).await?;
+                let plan = python::plan(call, backend, &basis.workspace, python)?;
+                Ok(Planned::Run(Box::new(plan), Box::new(basis)))
             }
             ToolCall::Bash(call) => {
-                let workspace = self.workspace()?;
-                let profile = self.profile(call.profile.as_deref())?;
-                let bash = self.runtimes.bash(profile, &workspace)?;
-                let others = self.runtimes.support(profile, &workspace).await;
-                let plan = bash::plan(call, backend, &workspace, bash, others)?;
-                Ok(Planned::Run(Box::new(plan), profile, workspace))
+                let basis = self.basis(&generation, call.profile.as_deref())?;
+                let bash = generation.runtimes.bash(&basis.profile, &basis.workspace)?;
+                let others = generation.runtimes.support(&basis.profile, &basis.workspace).await;
+                let plan = bash::plan(call, backend, &basis.workspace, bash, others)?;
+                Ok(Planned::Run(Box::new(plan), Box::new(basis)))
             }
         }
     }
 
-    fn attribute(&self, session: &str, name: &str) -> Result<Value, Failure> {
-        let profiles = &self.settings.rules.profiles;
+    fn attribute(
+        &self,
+        generation: &Generation,
+        session: &str,
+        name: &str,
+    ) -> Result<Value, Failure> {
         let facts = attribute::Facts {
             last: self.sessions.last(session),
-            profile: self.profile(None)?,
-            generation: profiles.generation(),
-            tools: &self.tools,
-            profiles: profiles.names().collect(),
+            profile: generation.profile(None)?,
+            generation: generation.number(),
+            tools: &self.tools.served(&generation.rules.tools),
+            profiles: generation.rules.profiles.names().collect(),
         };
         attribute::value(name, &facts)
     }
@@ -219,30 +228,31 @@ impl Pipeline {
     async fn run(
         &self,
         plan: RunPlan,
-        profile: &Profile,
-        workspace: Workspace,
+        basis: Basis,
+        tool: &str,
         caller: Caller,
     ) -> Result<Value, Stopped> {
         let RunPlan { command, input, mut notes, repair } = plan;
-        let mut grant = match self.decide(command, profile)? {
+        let mut grant = match self.decide(command, &basis)? {
             Decision::Granted(grant) => *grant,
             // Never repaired: what a person is shown is what runs.
             Decision::NeedsApproval(pending) => {
-                let held = HeldCall::new(*pending, input, notes, workspace)?;
+                let held = HeldCall::new(*pending, input, notes, basis.workspace)?;
                 let (held, by, caller) = self.ask(held, caller).await?;
-                return self.run_held(held, by, caller).await;
+                return self.run_held(held, by, tool, caller).await;
             }
         };
         if let Some(repair) = repair
-            && self.is_needed(&repair, profile, &workspace, &caller.cancel).await
+            && self.is_needed(&repair, &basis, &caller.cancel).await
         {
             let mut command = grant.plan().clone();
             if let Program::Script { source, .. } = &mut command.program {
                 *source = repair.source;
             }
-            grant = self.grant(command, profile)?;
+            grant = self.grant(command, &basis)?;
             notes.repaired = true;
         }
+        let workspace = basis.workspace;
         self.run_granted(GrantedCall { grant, input, notes, workspace }, caller).await
     }
 
@@ -251,10 +261,13 @@ impl Pipeline {
         &self,
         held: HeldCall,
         by: Approval,
+        tool: &str,
         caller: Caller,
     ) -> Result<Value, Stopped> {
-        let generation = self.settings.rules.profiles.generation();
-        self.run_granted(held.approve(by, generation)?, caller).await
+        let generation = self.generations.current();
+        // It may have been switched off while the call waited.
+        self.tools.check(&generation.rules.tools, tool)?;
+        self.run_granted(held.approve(by, generation.number())?, caller).await
     }
 
     async fn run_granted(&self, granted: GrantedCall, caller: Caller) -> Result<Value, Stopped> {
@@ -280,26 +293,20 @@ impl Pipeline {
     }
 
     /// Whether a source is no syntax and the repaired one is. Anything else means no.
-    async fn is_needed(
-        &self,
-        repair: &Repair,
-        profile: &Profile,
-        workspace: &Workspace,
-        cancel: &CancellationToken,
-    ) -> bool {
+    async fn is_needed(&self, repair: &Repair, basis: &Basis, cancel: &CancellationToken) -> bool {
         let io = RunIo { input: Input::Bytes(repair.input.clone()), ..RunIo::default() };
         let ends = EndRequests { kill: cancel.clone(), ..EndRequests::default() };
         // A check that could not be made is no reason to change the code: the run itself will say
         // what is wrong.
-        let Ok(grant) = self.grant(repair.check.clone(), profile) else { return false };
-        let checked = self.execute(&grant, workspace, io, ends).await;
+        let Ok(grant) = self.grant(repair.check.clone(), basis) else { return false };
+        let checked = self.execute(&grant, &basis.workspace, io, ends).await;
         checked.is_ok_and(|outcome| outcome.ending == Ending::Exited(quotes::REPAIRED_PARSES))
     }
 
     pub(crate) async fn run_command(
         &self,
         request: CommandRequest,
-        workspace: &Workspace,
+        basis: &Basis,
         io: RunIo,
         ends: EndRequests,
     ) -> Result<(Grant, Outcome), Failure> {
@@ -307,7 +314,7 @@ impl Pipeline {
             return Err(Failure::new(ErrorCode::InvalidArguments, "there is no command to run")
                 .with_hint("write it after `--`"));
         }
-        let profile = self.profile(request.profile.as_deref())?;
+        let workspace = &basis.workspace;
         let wanted = request.working_directory.as_deref();
         let mut command = CommandPlan {
             tool: "run".to_owned(),
@@ -321,8 +328,9 @@ impl Pipeline {
             without_deadline: request.without_deadline,
             backend: request.backend.or_else(|| self.settings.backend.clone()),
         };
-        tools::support(&mut command, self.runtimes.support(profile, workspace).await);
-        let grant = match self.decide(command, profile)? {
+        let runtimes = &basis.generation.runtimes;
+        tools::support(&mut command, runtimes.support(&basis.profile, workspace).await);
+        let grant = match self.decide(command, basis)? {
             Decision::Granted(grant) => *grant,
             Decision::NeedsApproval(pending)
                 if self.settings.approval.channel == ApprovalChannel::None =>
@@ -341,15 +349,15 @@ impl Pipeline {
     }
 
     /// Authorize: what runs is what is decided here.
-    fn decide(&self, command: CommandPlan, profile: &Profile) -> Result<Decision, Failure> {
-        let generation = self.settings.rules.profiles.generation();
-        authorize(command, profile, generation, &self.backends.usable())
+    fn decide(&self, command: CommandPlan, basis: &Basis) -> Result<Decision, Failure> {
+        let generation = basis.generation.number();
+        authorize(command, &basis.profile, generation, &self.backends.usable())
             .map_err(|refusal| failure::of_refusal(&refusal))
     }
 
     /// The same for what nobody needs to be asked about.
-    fn grant(&self, command: CommandPlan, profile: &Profile) -> Result<Grant, Failure> {
-        match self.decide(command, profile)? {
+    fn grant(&self, command: CommandPlan, basis: &Basis) -> Result<Grant, Failure> {
+        match self.decide(command, basis)? {
             Decision::Granted(grant) => Ok(*grant),
             Decision::NeedsApproval(pending) => Err(self.unasked(&pending)),
         }

@@ -1,11 +1,17 @@
 //! What the tests of several modules need.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use cofferdam_backend::{Captured, Ending, EnforcementReport, Outcome, Usage};
 use cofferdam_policy::{
-    BackendKind, CommandPlan, Decision, Enforcement, Grant, Program, Strength, authorize,
+    BackendKind, CommandPlan, Decision, Enforcement, Grant, Program, Strength, ToolRules,
+    authorize,
     profile::{Profiles, shipped},
+};
+
+use crate::{
+    ApprovalSettings, Rules, WorkerSettings,
+    generation::{Generation, Generations},
 };
 
 /// Held by tests that write a program and start it: a program cannot be started while another
@@ -36,6 +42,25 @@ pub(crate) fn outcome(ending: Ending) -> Outcome {
 /// A stream that was kept whole.
 pub(crate) fn captured(bytes: &[u8]) -> Captured {
     Captured { head: bytes.to_vec(), total_bytes: bytes.len() as u64, ..Captured::default() }
+}
+
+/// One generation of the shipped profiles, with these rules about tools.
+pub(crate) fn generations(tools: ToolRules) -> Generations {
+    let rules = Rules { default_profile: "default".to_owned(), profiles: profiles(), tools };
+    let settings = WorkerSettings {
+        workspace: "/w".into(),
+        rules: rules.clone(),
+        serial: true,
+        max_running: 1,
+        max_queued: 1,
+        environment: BTreeMap::new(),
+        homes: Vec::new(),
+        session_profile: None,
+        backend: None,
+        tools_file: None,
+        approval: ApprovalSettings::default(),
+    };
+    Generations::new(Generation::new(rules, &settings, Path::new("/w")).unwrap())
 }
 
 pub(crate) fn profiles() -> Profiles {

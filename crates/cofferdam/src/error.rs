@@ -10,6 +10,7 @@ use crate::{
     config::ConfigError,
     exit::Exit,
     output,
+    owner::OwnerError,
     supervisor::SupervisorError,
 };
 
@@ -31,6 +32,9 @@ pub(crate) enum CommandError {
     /// The worker process failed.
     #[error(transparent)]
     Worker(#[from] WorkerProcessError),
+    /// A running server could not be asked.
+    #[error(transparent)]
+    Owner(#[from] OwnerError),
     /// The gateway process failed.
     #[error(transparent)]
     Gateway(#[from] GatewayProcessError),
@@ -77,6 +81,7 @@ impl CommandError {
             (
                 Self::Config(_)
                 | Self::Refused(_)
+                | Self::Owner(_)
                 | Self::Worker(_)
                 | Self::Gateway(_)
                 | Self::Setup { .. }
@@ -91,7 +96,8 @@ impl CommandError {
             Self::Usage(error) => error.hint(),
             Self::Config(error) => error.hint(),
             Self::Refused(failure) => failure.hint.clone(),
-            Self::Supervisor(error) => error.hint().map(str::to_owned),
+            Self::Supervisor(error) => error.hint(),
+            Self::Owner(error) => error.hint(),
             Self::Worker(error) => error.hint(),
             Self::Gateway(error) => error.hint(),
             Self::Setup { .. } | Self::Output(_) => None,

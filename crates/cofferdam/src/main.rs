@@ -11,6 +11,9 @@ mod error;
 mod exit;
 mod logging;
 mod output;
+mod owner;
+mod reload;
+mod server_folder;
 mod settings;
 mod supervisor;
 

@@ -18,7 +18,7 @@ use futures_util::{
     SinkExt, StreamExt,
     stream::{SplitSink, SplitStream},
 };
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -55,6 +55,8 @@ struct OpenRequests {
     to_cancel: Mutex<Vec<u64>>,
     cancel_wanted: Notify,
     lost: CancellationToken,
+    /// Counts what may have changed the list of tools.
+    tools_changed: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -83,6 +85,7 @@ impl Connection {
     pub(super) async fn open(
         endpoint: &Endpoint,
         token: Option<&str>,
+        tools_changed: watch::Sender<u64>,
     ) -> Result<Arc<Self>, ConnectError> {
         let frames = handshake::open(endpoint, token).await?;
         let (sink, stream) = frames.split();
@@ -92,6 +95,7 @@ impl Connection {
             to_cancel: Mutex::default(),
             cancel_wanted: Notify::new(),
             lost: CancellationToken::new(),
+            tools_changed,
         });
         // Detached on purpose: both end with the connection, which ends when either does or when
         // the last handle to it is dropped.
@@ -102,6 +106,11 @@ impl Connection {
 
     pub(super) fn is_open(&self) -> bool {
         !self.open.lost.is_cancelled()
+    }
+
+    /// Ends when the connection is lost.
+    pub(super) async fn lost(&self) {
+        self.open.lost.cancelled().await;
     }
 
     pub(super) fn register_call(
@@ -283,6 +292,7 @@ async fn read(mut stream: SplitStream<Frames>, open: Arc<OpenRequests>) {
             Ok(FromWorker::Ask { id, approval }) => open.question(id, Question::Asked(approval)),
             Ok(FromWorker::Settled { id }) => open.question(id, Question::Settled),
             Ok(FromWorker::Reply { id, reply }) => open.answer(id, Answer::Reply(reply)),
+            Ok(FromWorker::ToolsChanged) => open.tools_changed.send_modify(|count| *count += 1),
             Ok(FromWorker::Tools { id, names }) => open.answer(id, Answer::Tools(names)),
             Ok(FromWorker::Health { id, health }) => open.answer(id, Answer::Health(health)),
             Ok(FromWorker::Hello(_) | FromWorker::Refused(_)) => {

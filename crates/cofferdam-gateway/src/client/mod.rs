@@ -16,7 +16,7 @@ use cofferdam_protocol::{
     admin::WaitingApproval,
     frame::{self, FrameError, MAX_FRAME_BYTES},
 };
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 pub use handshake::ConnectError;
@@ -70,6 +70,7 @@ struct Shared {
     endpoint: Endpoint,
     token: Option<String>,
     link: Mutex<Link>,
+    tools_changed: watch::Sender<u64>,
 }
 
 #[derive(Debug)]
@@ -86,9 +87,11 @@ impl WorkerClient {
     /// # Errors
     /// See [`ConnectError`]. One attempt is made.
     pub async fn connect(endpoint: Endpoint, token: Option<String>) -> Result<Self, ConnectError> {
-        let connection = Connection::open(&endpoint, token.as_deref()).await?;
-        let link = Link { connection: Some(connection), last_failure: None };
-        Ok(Self { shared: Arc::new(Shared { endpoint, token, link: Mutex::new(link) }) })
+        let tools_changed = watch::Sender::new(0);
+        let connection =
+            Connection::open(&endpoint, token.as_deref(), tools_changed.clone()).await?;
+        let link = Mutex::new(Link { connection: Some(connection), last_failure: None });
+        Ok(Self { shared: Arc::new(Shared { endpoint, token, link, tools_changed }) })
     }
 
     /// Makes one call and waits for its answer.
@@ -183,6 +186,25 @@ impl WorkerClient {
         }
     }
 
+    /// Told whenever the tools that may be used may have changed. Changes that come together may be
+    /// told as one.
+    ///
+    /// Only while [`stay_connected`](Self::stay_connected) runs is every change told.
+    pub fn tools_changed(&self) -> watch::Receiver<u64> {
+        self.shared.tools_changed.subscribe()
+    }
+
+    /// Keeps a connection also while nobody calls, so that what the worker says unasked arrives.
+    /// Never ends.
+    pub async fn stay_connected(&self) {
+        loop {
+            match self.connection().await {
+                Ok(connection) => connection.lost().await,
+                Err(_) => tokio::time::sleep(RECONNECT_REST).await,
+            }
+        }
+    }
+
     /// Asks the worker how it is.
     ///
     /// # Errors
@@ -227,9 +249,12 @@ impl WorkerClient {
         let mut failure = lost();
         for pause in pauses_ms {
             tokio::time::sleep(Duration::from_millis(*pause)).await;
-            match Connection::open(&self.shared.endpoint, self.shared.token.as_deref()).await {
+            let Shared { endpoint, token, tools_changed, .. } = &*self.shared;
+            match Connection::open(endpoint, token.as_deref(), tools_changed.clone()).await {
                 Ok(connection) => {
-                    tracing::info!(endpoint = %self.shared.endpoint, "reconnected to the worker");
+                    tracing::info!(%endpoint, "reconnected to the worker");
+                    // What it said meanwhile was said to nobody.
+                    tools_changed.send_modify(|count| *count += 1);
                     link.connection = Some(connection.clone());
                     link.last_failure = None;
                     return Ok(connection);

@@ -54,7 +54,7 @@ impl Admission {
 /// Lets a request through, or answers 503 with `Retry-After`.
 pub(super) async fn admit(
     State(admission): State<Arc<Admission>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     if request.method() != Method::POST {
@@ -64,6 +64,7 @@ pub(super) async fn admit(
     if admission.calls.is_draining() {
         return refuse("the server is shutting down");
     }
+    request.extensions_mut().insert(admission.sessions.changes_since_now());
     let Ok(_request) = admission.requests.clone().try_acquire_owned() else {
         return refuse("too many requests are under way");
     };

@@ -31,7 +31,13 @@ pub(super) async fn ready(State(probes): State<Probes>) -> impl IntoResponse {
     }
     match probes.worker.health().await {
         Ok(health) => {
-            let worker = json!({ "running": health.running, "queued": health.queued });
+            // Why the newest files cannot be used is for the log: it may name files of this machine.
+            let worker = json!({
+                "running": health.running,
+                "queued": health.queued,
+                "generation": health.generation,
+                "reload_failed": health.reload_error.is_some(),
+            });
             (StatusCode::OK, Json(json!({ "status": "ready", "worker": worker })))
         }
         Err(failure) => {

@@ -22,7 +22,7 @@ use rmcp::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::client::WorkerClient;
+use crate::{client::WorkerClient, subscriptions::ChangesSince};
 
 /// Legacy sessions that may be open at a time.
 pub(super) const MAX_SESSIONS: usize = 64;
@@ -44,6 +44,8 @@ struct Entry {
     last_used: Mutex<Instant>,
     running: AtomicUsize,
     closed: CancellationToken,
+    /// From when it was opened; taken once its client has introduced itself.
+    changes: Mutex<Option<ChangesSince>>,
 }
 
 /// The session that a request came through. Put on the request by this module alone, so that no
@@ -68,6 +70,11 @@ impl SessionHandle {
     pub(crate) fn run(&self) -> RunningInSession {
         self.entry.running.fetch_add(1, Ordering::SeqCst);
         RunningInSession { entry: self.entry.clone() }
+    }
+
+    /// The changes of the list of tools since the session was opened. Once.
+    pub(crate) fn take_changes(&self) -> Option<ChangesSince> {
+        self.entry.changes.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Ends when the session ends.
@@ -138,6 +145,11 @@ impl Sessions {
         Some(opening)
     }
 
+    /// The changes of the list of tools from now on.
+    pub(super) fn changes_since_now(&self) -> ChangesSince {
+        ChangesSince(self.worker.tools_changed())
+    }
+
     fn book(&self) -> MutexGuard<'_, HashMap<SessionId, Arc<Entry>>> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,6 +172,7 @@ impl SessionManager for Sessions {
             last_used: Mutex::new(Instant::now()),
             running: AtomicUsize::new(0),
             closed: CancellationToken::new(),
+            changes: Mutex::new(Some(self.changes_since_now())),
         };
         self.book().insert(id.clone(), Arc::new(entry));
         Ok((id, transport))
@@ -204,9 +217,13 @@ impl SessionManager for Sessions {
     async fn accept_message(
         &self,
         id: &SessionId,
-        message: ClientJsonRpcMessage,
+        mut message: ClientJsonRpcMessage,
     ) -> Result<(), Self::Error> {
-        self.touch(id);
+        if let (Some(session), ClientJsonRpcMessage::Notification(notification)) =
+            (self.touch(id), &mut message)
+        {
+            notification.notification.extensions_mut().insert(session);
+        }
         self.local.accept_message(id, message).await
     }
 

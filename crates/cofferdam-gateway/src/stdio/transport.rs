@@ -12,7 +12,8 @@ use cofferdam_protocol::{ErrorCode, Failure};
 use rmcp::{
     ErrorData, RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientNotification, RequestId, ServerJsonRpcMessage, ServerResult,
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId, ServerJsonRpcMessage,
+        ServerResult,
     },
     transport::{Transport, async_rw::AsyncRwTransport},
 };
@@ -28,7 +29,7 @@ use super::{
     oversize::{Oversized, WatchedLines},
     stdout_closed,
 };
-use crate::{calls::Calls, translate};
+use crate::{calls::Calls, client::WorkerClient, subscriptions::ChangesSince, translate};
 
 /// How long calls that were cancelled after stdin closed may take to be answered.
 const CANCELLED_CALLS_GRACE: Duration = Duration::from_secs(5);
@@ -37,6 +38,9 @@ pub(super) struct StdioTransport<R: AsyncRead + Unpin, W: AsyncWrite> {
     inner: AsyncRwTransport<RoleServer, WatchedLines<R>, W>,
     oversized: mpsc::Receiver<Oversized>,
     unanswered: Arc<Unanswered>,
+    worker: WorkerClient,
+    /// The changes since the client began to introduce itself, until it has.
+    introduced: Option<ChangesSince>,
     stdin_closed: CancellationToken,
     last_answers: Option<JoinHandle<()>>,
     calls: Arc<Calls>,
@@ -76,6 +80,7 @@ where
     pub(super) fn new(
         reader: R,
         writer: W,
+        worker: WorkerClient,
         calls: Arc<Calls>,
         drain: Duration,
         stop: CancellationToken,
@@ -85,6 +90,8 @@ where
             inner: AsyncRwTransport::new(lines, writer).with_max_line_length(MAX_LINE_BYTES),
             oversized,
             unanswered: Arc::default(),
+            worker,
+            introduced: None,
             stdin_closed: CancellationToken::new(),
             last_answers: None,
             calls,
@@ -98,15 +105,29 @@ where
         self.stdin_closed.clone()
     }
 
-    fn note(&self, message: &ClientJsonRpcMessage) {
+    fn note(&mut self, message: &mut ClientJsonRpcMessage) {
         match message {
             ClientJsonRpcMessage::Request(request) => {
                 self.unanswered.change(|ids| {
                     ids.insert(request.id.clone());
                 });
+                let since_now = ChangesSince(self.worker.tools_changed());
+                match &mut request.request {
+                    ClientRequest::InitializeRequest(_) => self.introduced = Some(since_now),
+                    ClientRequest::SubscriptionsListenRequest(listen) => {
+                        listen.extensions.insert(since_now);
+                    }
+                    _ => {}
+                }
             }
-            // A cancelled request is never answered.
             ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::InitializedNotification(initialized) =
+                    &mut notification.notification
+                    && let Some(changes) = self.introduced.take()
+                {
+                    initialized.extensions.insert(changes);
+                }
+                // A cancelled request is never answered.
                 if let ClientNotification::CancelledNotification(cancelled) =
                     &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -145,6 +166,7 @@ where
     /// Waits, within the drain deadline, until the client has every answer. A client that is gone
     /// altogether, or a stop on top of the closed stdin, ends the calls at once.
     fn give_last_answers(&self) -> JoinHandle<()> {
+        self.calls.end_subscriptions().cancel();
         let unanswered = self.unanswered.clone();
         let calls = self.calls.clone();
         let drain = self.drain;
@@ -196,8 +218,8 @@ where
             tokio::select! {
                 Some(message) = self.oversized.recv() => self.answer_oversized(message),
                 received = self.inner.receive() => match received {
-                    Some(message) => {
-                        self.note(&message);
+                    Some(mut message) => {
+                        self.note(&mut message);
                         return Some(message);
                     }
                     None => self.stdin_closed.cancel(),

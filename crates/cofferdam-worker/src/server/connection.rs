@@ -66,6 +66,7 @@ pub(super) async fn serve(
         cancels: HashMap::new(),
         calls: JoinSet::new(),
     };
+    let mut tools_changed = connection.executor.tools_changed();
     let ended = loop {
         let is_idle = connection.calls.is_empty();
         tokio::select! {
@@ -76,6 +77,9 @@ pub(super) async fn serve(
                 if let Ok(id) = finished {
                     connection.cancels.remove(&id);
                 }
+            }
+            Ok(()) = tools_changed.changed() => {
+                connection.answer(&FromWorker::ToolsChanged).await;
             }
             received = stream.next() => {
                 let handled = match received {

@@ -3,6 +3,7 @@
 //! Every peer is checked before it is listened to, every count and every queue has a bound, and a
 //! peer that breaks the protocol loses its connection and nothing else.
 
+mod admin;
 mod bind;
 mod connection;
 mod handshake;
@@ -19,6 +20,7 @@ use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
 use crate::Executor;
 use handshake::{Peer, Refused, Stream};
 
+pub use admin::serve_admin;
 pub use bind::bind_unix;
 
 /// Most connections at once. The gateway has one, `cofferdam tools` another for a moment.
@@ -108,10 +110,13 @@ pub async fn serve(
             tracing::warn!(hint = failure.hint, "{}", failure.message);
         }
     });
+    let keeper = server.executor.clone();
+    let keeping_time = tasks.spawn(async move { keeper.keep_time().await });
     tokio::select! {
         () = stop.cancelled() => {}
         () = server.accept(&listener) => {}
     }
+    keeping_time.abort();
     preparing.abort();
     drop(listener);
     tasks.close();

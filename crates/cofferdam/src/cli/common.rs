@@ -71,6 +71,14 @@ impl From<SandboxArgs> for Choice {
     }
 }
 
+/// Which running server is meant.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct RunningServerArgs {
+    /// Process id of the server [default: the only one that runs]
+    #[arg(long, value_name = "PID")]
+    pub(crate) server: Option<u32>,
+}
+
 /// The command line means something impossible.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UsageError {

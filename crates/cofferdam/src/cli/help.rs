@@ -40,6 +40,8 @@ Exit codes:
 Environment:
   COFFERDAM_CONFIG             the configuration file, when --config is not given
   COFFERDAM_<SECTION>__<KEY>   overrides one value of it, such as COFFERDAM_SERVER__PORT=8051
+  COFFERDAM_RUNTIME_DIR        where running servers have their private folders and are found
+                               [default: $XDG_RUNTIME_DIR/cofferdam, else /tmp/cofferdam-UID]
   RUST_LOG                     what is logged on standard error, such as debug or cofferdam_worker=trace";
 
 /// `run`
@@ -89,8 +91,39 @@ Exit codes:
 /// `tools`
 pub(crate) const TOOLS: &str = "\
 Examples:
-  cofferdam tools
-  cofferdam tools --json | jq '.[].name'";
+  cofferdam tools                                   what is served by this configuration
+  cofferdam tools --json | jq '.[].name'
+  cofferdam tools deactivate 'bash_coding_tool.*'   on a running server, until it ends
+  cofferdam tools activate '*' --for 10m            on a running server, for ten minutes
+  cofferdam tools rules                             what a running server decides by";
+
+/// `tools activate`, `tools deactivate`
+pub(crate) const TOOLS_SET: &str = "\
+Examples:
+  cofferdam tools deactivate 'bash_coding_tool.*'
+  cofferdam tools activate 'python_coding_tool.execute' --for 10m
+
+What is set last is asked first, before every rule of the configuration. It is kept when the worker is \
+started again and forgotten when the server ends. Inactive tools are not listed, and a call of one is \
+refused; clients are told that their list has changed.";
+
+/// `status`
+pub(crate) const STATUS: &str = "\
+Examples:
+  cofferdam status
+  cofferdam status --json | jq .generation
+
+Only servers of the same user are found.";
+
+/// `reload`
+pub(crate) const RELOAD: &str = "\
+Examples:
+  cofferdam reload
+  cofferdam reload --server 4242
+
+The server does the same by itself within a few seconds after a file has changed, and on SIGHUP. Files \
+that cannot be used change nothing: the last good ones stay in force. Calls under way keep what they \
+began with. Address, port, workspace and the bounds of the queue are read only when a server starts.";
 
 /// `stdio`
 pub(crate) const STDIO: &str = "\

@@ -17,11 +17,11 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub(crate) use call::{Call, CallArgs};
-pub(crate) use common::{GlobalArgs, UsageError, Verbosity};
+pub(crate) use common::{GlobalArgs, RunningServerArgs, UsageError, Verbosity};
 pub(crate) use mcp::{GatewayPlan, HttpPlan, Mcp, McpArgs};
 pub(crate) use run::{Run, RunArgs, Shown};
 pub(crate) use serve::{ServeArgs, StdioArgs, Supervision};
-pub(crate) use tools::ToolsArgs;
+pub(crate) use tools::{ToolsAction, ToolsArgs};
 pub(crate) use worker::{WorkerArgs, WorkerPlan};
 
 use crate::exit::Exit;
@@ -56,12 +56,29 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Call one tool, as an agent would
     Call(CallArgs),
-    /// List the tools that are served
+    /// List the tools that are served, or switch tools of a running server on and off
     Tools(ToolsArgs),
     /// Serve MCP on standard input and output
     Stdio(StdioArgs),
     /// Serve MCP over streamable HTTP on this machine
     Serve(ServeArgs),
+    /// Show how a running server is
+    #[command(after_help = help::STATUS)]
+    Status {
+        /// As a JSON object
+        #[arg(long)]
+        json: bool,
+        /// Which server.
+        #[command(flatten)]
+        server: RunningServerArgs,
+    },
+    /// Have a running server read its configuration and profiles again
+    #[command(after_help = help::RELOAD)]
+    Reload {
+        /// Which server.
+        #[command(flatten)]
+        server: RunningServerArgs,
+    },
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions {
@@ -92,7 +109,11 @@ impl Command {
     pub(crate) fn kind(&self) -> CommandKind {
         match self {
             Self::Run(_) => CommandKind::Run,
-            Self::Call(_) | Self::Tools(_) | Self::Completions { .. } => CommandKind::Other,
+            Self::Call(_)
+            | Self::Tools(_)
+            | Self::Status { .. }
+            | Self::Reload { .. }
+            | Self::Completions { .. } => CommandKind::Other,
             Self::Stdio(_) | Self::Serve(_) | Self::Worker(_) | Self::Mcp(_) => {
                 CommandKind::Service
             }

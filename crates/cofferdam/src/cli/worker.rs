@@ -29,7 +29,7 @@ pub(crate) struct WorkerArgs {
     /// Backend of callers that name none [default: the profile's first that fits]
     #[arg(short, long, value_name = "BACKEND")]
     backend: Option<String>,
-    /// Directory of the endpoint, removed should the supervisor die
+    /// The server's private folder, removed should the supervisor die
     #[arg(long, value_name = "DIR", hide = true)]
     private_directory: Option<PathBuf>,
 }
@@ -39,11 +39,13 @@ pub(crate) struct WorkerArgs {
 pub(crate) struct WorkerPlan {
     /// For the executor.
     pub(crate) settings: WorkerSettings,
+    /// What the settings were made from.
+    pub(crate) config: Config,
     /// Where to listen.
     pub(crate) bind: Endpoint,
     /// How long calls under way may go on after the order to stop.
     pub(crate) drain: Duration,
-    /// Directory of the endpoint, removed should the supervisor die.
+    /// The server's private folder, removed should the supervisor die.
     pub(crate) private_directory: Option<PathBuf>,
 }
 
@@ -52,13 +54,14 @@ impl WorkerArgs {
     ///
     /// # Errors
     /// As for [`settings::executor`].
-    pub(crate) fn resolve(self, config: &Config) -> Result<WorkerPlan, CommandError> {
+    pub(crate) fn resolve(self, config: Config) -> Result<WorkerPlan, CommandError> {
         let choice =
             Choice { profile: self.profile, backend: self.backend, workspace: self.workspace };
         Ok(WorkerPlan {
-            settings: settings::executor(choice, DefaultWorkspace::Configured, config)?,
+            settings: settings::executor(choice, DefaultWorkspace::Configured, &config)?,
             bind: self.bind,
             drain: config.server.drain,
+            config,
             private_directory: self.private_directory,
         })
     }

@@ -3,6 +3,7 @@
 mod call;
 mod ending;
 mod gateway;
+mod owner;
 mod run;
 mod tools;
 mod worker;
@@ -15,7 +16,7 @@ pub(crate) use gateway::GatewayProcessError;
 pub(crate) use worker::WorkerProcessError;
 
 use crate::{
-    cli::{self, Cli, Command},
+    cli::{self, Cli, Command, ToolsArgs},
     config::Config,
     error::CommandError,
     exit::Exit,
@@ -35,10 +36,10 @@ pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
             run::run(run, global.verbosity())
         }
         Command::Call(arguments) => call::call(arguments.resolve(&noted(config()?))?),
-        Command::Tools(arguments) => {
-            noted(config()?);
-            tools::tools(arguments)
-        }
+        Command::Tools(ToolsArgs { action: Some(action), .. }) => owner::tools(action),
+        Command::Tools(ToolsArgs { json, action: None }) => tools::tools(json, &noted(config()?)),
+        Command::Status { json, server } => owner::status(server, json),
+        Command::Reload { server } => owner::reload(server),
         Command::Stdio(arguments) => {
             Ok(supervisor::supervise(arguments.resolve(&global, &noted(config()?))?)?)
         }
@@ -46,7 +47,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
             Ok(supervisor::supervise(arguments.resolve(&global, &noted(config()?))?)?)
         }
         // Their supervisor has noted it already.
-        Command::Worker(arguments) => worker::work(arguments.resolve(&config()?)?),
+        Command::Worker(arguments) => worker::work(arguments.resolve(config()?)?),
         Command::Mcp(arguments) => Ok(gateway::translate(arguments.resolve()?)?),
         Command::Completions { shell } => completions(shell),
     }

@@ -1,13 +1,18 @@
 //! `cofferdam tools`: what is served, as a table for people or as JSON for programs.
 
+use cofferdam_policy::RunTimeRules;
 use cofferdam_protocol::{ToolDescription, tool::catalogue};
 use serde_json::Value;
 
-use crate::{cli::ToolsArgs, error::CommandError, exit::Exit, output};
+use crate::{config::Config, error::CommandError, exit::Exit, output};
 
-pub(super) fn tools(arguments: ToolsArgs) -> Result<Exit, CommandError> {
-    let tools = catalogue();
-    let printed = if arguments.json {
+pub(super) fn tools(json: bool, config: &Config) -> Result<Exit, CommandError> {
+    let served = |tool: &ToolDescription| {
+        // What is set at run time is a running server's own, so no clock is asked.
+        config.tools.is_active(&RunTimeRules::default(), tool.name, 0)
+    };
+    let tools: Vec<_> = catalogue().into_iter().filter(served).collect();
+    let printed = if json {
         serde_json::to_value(&tools)
             .map_err(std::io::Error::other)
             .and_then(|all| output::json(&all))

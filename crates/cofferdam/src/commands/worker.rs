@@ -3,19 +3,26 @@
 use std::{
     env, fs, io,
     path::{Path, PathBuf},
-    process, thread,
+    process,
+    sync::Arc,
+    thread,
 };
 
 use cofferdam_protocol::Endpoint;
-use cofferdam_worker::{Auth, Executor, Listener, ServeError, bind_unix};
+use cofferdam_worker::{Auth, Control, Executor, Listener, ServeError, bind_unix};
 use rustix::process::Signal;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    task::JoinHandle,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     cli::WorkerPlan,
     error::CommandError,
     exit::Exit,
+    reload::Files,
+    server_folder::{self, ADMIN_SOCKET, FolderError, ServerFolder, TOOLS_FILE},
     supervisor::{StopSignals, Supervised, WORKER_TOKEN},
 };
 
@@ -33,6 +40,9 @@ pub(crate) enum WorkerProcessError {
         /// Why not.
         source: io::Error,
     },
+    /// The server's private folder cannot be used.
+    #[error("holding the server's private folder")]
+    Folder(#[source] FolderError),
     /// The endpoint cannot be served.
     #[error(transparent)]
     Serve(ServeError),
@@ -48,6 +58,7 @@ impl WorkerProcessError {
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some("another process listens there: end it, or choose another endpoint".to_owned())
             }
+            Self::Folder(error) => error.hint(),
             Self::Listen { .. } | Self::Setup(_) | Self::Serve(_) => None,
         }
     }
@@ -93,26 +104,38 @@ fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<Option<Su
     Ok(Some(supervised))
 }
 
-/// Removes the directory that the supervisor made and can no longer remove.
+/// Removes the folder that the supervisor made and can no longer remove.
 fn remove(private_directory: Option<&Path>) {
     if let Some(directory) = private_directory {
-        // Fails only when it is gone already.
-        let _ = fs::remove_dir_all(directory);
+        server_folder::remove(directory);
     }
 }
 
 async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError> {
+    let WorkerPlan { mut settings, config, bind, drain, private_directory } = plan;
     let mut signals = StopSignals::listen().map_err(WorkerProcessError::Setup)?;
-    let executor = Executor::new(plan.settings).map_err(CommandError::Refused)?;
-    let listener = listen(&plan.bind)?;
+    // Goes last.
+    let folder = folder(private_directory.as_deref())?;
+    settings.tools_file = folder.as_ref().map(|folder| folder.path().join(TOOLS_FILE));
+    let files = Arc::new(Files::new(config, settings.workspace.clone()));
+    let executor = Executor::new(settings).map_err(CommandError::Refused)?;
+    let read = files.clone();
+    let control = Control::new(executor.clone(), Box::new(move |before| read.read(before)));
+    let listener = listen(&bind)?;
     let auth = Auth {
         uid: rustix::process::geteuid().as_raw(),
         token: env::var(WORKER_TOKEN).ok().filter(|secret| !secret.is_empty()),
     };
-    tracing::debug!(endpoint = %plan.bind, "the worker listens");
+    tracing::debug!(endpoint = %bind, "the worker listens");
 
     let stop = CancellationToken::new();
-    let serving = cofferdam_worker::serve(listener, executor, auth, stop.clone(), plan.drain);
+    let ended = CancellationToken::new();
+    let admin = match &folder {
+        Some(folder) => Some(admin(folder, control.clone(), ended.clone())?),
+        None => None,
+    };
+    let watching = tokio::spawn(files.watch(control.clone()));
+    let serving = cofferdam_worker::serve(listener, executor, auth, stop.clone(), drain);
     tokio::pin!(serving);
     let exit = loop {
         let signal = tokio::select! {
@@ -121,6 +144,12 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
             }
             signal = signals.next() => signal,
         };
+        if signal == Signal::HUP.as_raw() {
+            let control = control.clone();
+            // It says in the log what became of it.
+            tokio::spawn(async move { control.reload().await });
+            continue;
+        }
         // The supervisor has one way to say it; whatever else comes was meant for others.
         if supervised && signal != Signal::TERM.as_raw() {
             continue;
@@ -130,11 +159,45 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
         }
         stop.cancel();
     };
-    if let Endpoint::Unix(path) = &plan.bind {
+    watching.abort();
+    // Its owner is served to the end: calls that may finish may still need a word.
+    ended.cancel();
+    if let Some(admin) = admin {
+        let _ = admin.await;
+    }
+    if let Endpoint::Unix(path) = &bind {
         // Whoever replaced it meanwhile listens there now, and notices.
         let _ = fs::remove_file(path);
     }
     Ok(exit?)
+}
+
+/// The server's private folder, in which its owner finds it.
+///
+/// A worker that somebody else supervises makes one of its own, and serves without when it cannot.
+fn folder(of_server: Option<&Path>) -> Result<Option<ServerFolder>, WorkerProcessError> {
+    match of_server {
+        Some(path) => ServerFolder::join(path).map(Some).map_err(WorkerProcessError::Folder),
+        None => Ok(ServerFolder::create()
+            .inspect_err(|error| {
+                let hint = error.hint();
+                tracing::warn!(%error, hint, "`cofferdam status` and the like will not find this server");
+            })
+            .ok()),
+    }
+}
+
+/// Serves the owner.
+fn admin(
+    folder: &ServerFolder,
+    control: Control,
+    ended: CancellationToken,
+) -> Result<JoinHandle<()>, WorkerProcessError> {
+    let path = folder.path().join(ADMIN_SOCKET);
+    let listener = bind_unix(&path)
+        .map_err(|source| WorkerProcessError::Listen { endpoint: Endpoint::Unix(path), source })?;
+    let uid = rustix::process::geteuid().as_raw();
+    Ok(tokio::spawn(cofferdam_worker::serve_admin(listener, control, uid, ended)))
 }
 
 fn listen(endpoint: &Endpoint) -> Result<Listener, WorkerProcessError> {

@@ -27,6 +27,7 @@ use cofferdam_policy::{
 
 pub(crate) use error::ConfigError;
 pub(crate) use raw::{Channel, Mode, Outside};
+use sources::Written;
 
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema_for::<raw::RawConfig>);
 
@@ -169,6 +170,28 @@ impl Config {
         current: &Path,
     ) -> Result<Self, ConfigError> {
         let written = sources::file(explicit, environment, current, system)?;
+        Self::resolve(written, environment, current)
+    }
+
+    /// The same again, from the very file that this was read from: where no file was, none is looked
+    /// for, so that nothing that appeared meanwhile decides.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load); also when the file is gone.
+    pub(crate) fn again(
+        &self,
+        environment: &BTreeMap<OsString, OsString>,
+        current: &Path,
+    ) -> Result<Self, ConfigError> {
+        let written = self.file.as_ref().map(sources::again).transpose()?;
+        Self::resolve(written, environment, current)
+    }
+
+    fn resolve(
+        written: Option<Written>,
+        environment: &BTreeMap<OsString, OsString>,
+        current: &Path,
+    ) -> Result<Self, ConfigError> {
         let variables = sources::variables(environment)?;
         if let Some(file) = &written {
             tracing::debug!(path = %file.path.display(), "read the configuration");
@@ -224,6 +247,32 @@ impl Config {
             .collect()
     }
 
+    /// The sections and keys in which `other` differs and which are read only when a server starts.
+    pub(crate) fn fixed_differences(&self, other: &Self) -> Vec<&'static str> {
+        let (ours, theirs) = (&self.execution, &other.execution);
+        let differences = [
+            ("server.host", self.server.host != other.server.host),
+            ("server.port", self.server.port != other.server.port),
+            ("server.path", self.server.path != other.server.path),
+            ("server.tool_names", self.server.tool_names != other.server.tool_names),
+            ("server.result_form", self.server.result_form != other.server.result_form),
+            ("server.inline_images", self.server.inline_images != other.server.inline_images),
+            ("server.allowed_hosts", self.server.allowed_hosts != other.server.allowed_hosts),
+            ("server.drain", self.server.drain != other.server.drain),
+            ("workspace", self.workspace != other.workspace),
+            ("execution.mode", ours.mode != theirs.mode),
+            ("execution.max_running", ours.max_running != theirs.max_running),
+            ("execution.max_queued", ours.max_queued != theirs.max_queued),
+            (
+                "execution.worker_restart_limit",
+                ours.worker_restart_limit != theirs.worker_restart_limit,
+            ),
+            ("approval", self.approval != other.approval),
+            ("token", self.tokens != other.tokens),
+        ];
+        differences.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
     /// The keys that ask for something which nothing enforces yet, so that the server can say so.
     pub(crate) fn not_armed(&self) -> Vec<&'static str> {
         let asked = [
@@ -232,8 +281,6 @@ impl Config {
             ("workspace.read_whitelist_paths", !self.workspace.read_whitelist_paths.is_empty()),
             ("workspace.write_whitelist_paths", !self.workspace.write_whitelist_paths.is_empty()),
             ("workspace.outside", self.workspace.outside != Outside::Ask),
-            ("tools.default_mode", !self.tools.default_active),
-            ("tools.rule", !self.tools.rules.is_empty()),
             ("token", !self.tokens.is_empty()),
         ];
         asked.into_iter().filter(|(_, asked)| *asked).map(|(key, _)| key).collect()

@@ -10,7 +10,7 @@ use std::{
 
 use cofferdam_policy::document::{Lines, read, read_variable, shown};
 
-use super::{ConfigError, raw::RawConfig, schema};
+use super::{ConfigError, ConfigFile, raw::RawConfig, schema};
 
 /// The most bytes of one file: room for a hundred thousand rules.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
@@ -70,6 +70,22 @@ pub(super) fn file(
         }
     }
     Ok(None)
+}
+
+/// Reads again what was read before: that very path, wherever else files are looked for.
+///
+/// # Errors
+/// As for [`file`]; also for what is no regular file any more, which could hold the reader up for
+/// ever.
+pub(super) fn again(file: &ConfigFile) -> Result<Written, ConfigError> {
+    let path = file.path.clone();
+    match fs::metadata(&path) {
+        Ok(metadata) if !metadata.is_file() => {
+            Err(ConfigError::Read { path, source: io::Error::other("not a regular file") })
+        }
+        Ok(_) => written(path).map(|written| Written { named: file.named, ..written }),
+        Err(source) => Err(ConfigError::Read { path, source }),
+    }
 }
 
 /// Whether nothing is there, rather than something that cannot be read.

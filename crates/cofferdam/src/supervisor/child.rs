@@ -91,13 +91,18 @@ impl Child {
         }
     }
 
-    /// SIGTERM, then after `grace` SIGKILL; returns when it is gone.
-    pub(super) async fn end(&mut self, grace: Duration) {
+    /// Sends it a signal, if it still runs.
+    pub(super) fn signal(&self, signal: Signal) {
         // None once it has been waited for: then the number may belong to somebody else.
         if let Some(pid) = self.process.id().and_then(|pid| Pid::from_raw(pid.cast_signed())) {
             // It may just have ended.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
+    }
+
+    /// SIGTERM, then after `grace` SIGKILL; returns when it is gone.
+    pub(super) async fn end(&mut self, grace: Duration) {
+        self.signal(Signal::TERM);
         if tokio::time::timeout(grace, self.process.wait()).await.is_err() {
             tracing::warn!(name = self.name, pid = self.pid, "did not end in time, killed");
             // Fails only when it is gone.

@@ -75,6 +75,13 @@ impl<'a> Keeper<'a> {
         }
     }
 
+    /// Has the worker that runs read the configuration again; one that is being started does so anyway.
+    pub(super) fn reload(&self) {
+        if let Some(worker) = &self.worker {
+            worker.reload();
+        }
+    }
+
     /// Ends the worker that runs: in order within `grace`, else at once.
     pub(super) async fn end(&mut self, grace: Duration) {
         if let Some(worker) = &mut self.worker {

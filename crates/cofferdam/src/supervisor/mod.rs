@@ -19,8 +19,19 @@ use cofferdam_protocol::Failure;
 pub(crate) use link::{Supervised, WORKER_TOKEN};
 pub(crate) use signals::StopSignals;
 
-use self::{endpoint::WorkerEndpoint, gateway::Gateway, keeper::Keeper, worker::WorkerLaunch};
-use crate::{cli::Supervision, exit::Exit, output};
+use self::{
+    endpoint::WorkerEndpoint,
+    gateway::Gateway,
+    keeper::Keeper,
+    signals::{Order, SupervisorSignals},
+    worker::WorkerLaunch,
+};
+use crate::{
+    cli::Supervision,
+    exit::Exit,
+    output,
+    server_folder::{FolderError, ServerFolder},
+};
 
 /// How much longer than its own drain deadline the gateway may take.
 const GATEWAY_MARGIN: Duration = Duration::from_secs(5);
@@ -35,9 +46,9 @@ pub(crate) enum SupervisorError {
     /// No event loop, or no signal handlers.
     #[error("setting up the supervisor")]
     Setup(#[source] io::Error),
-    /// No place for the worker's socket.
-    #[error("making a private directory for the worker's socket")]
-    PrivateDirectory(#[source] io::Error),
+    /// No private folder for the server's sockets.
+    #[error("making a private folder for the server's sockets")]
+    Folder(#[source] FolderError),
     /// No secret for the worker's TCP endpoint.
     #[error("making a secret for the worker's endpoint")]
     Secret(#[source] io::Error),
@@ -104,7 +115,7 @@ impl SupervisorError {
             Self::WorkerLost { .. } => Exit::WorkerLost,
             Self::GatewayDied(_) => Exit::GatewayLost,
             Self::Setup(_)
-            | Self::PrivateDirectory(_)
+            | Self::Folder(_)
             | Self::Secret(_)
             | Self::Spawn { .. }
             | Self::EndedAtStart { .. }
@@ -121,20 +132,22 @@ impl SupervisorError {
     }
 
     /// The next step.
-    pub(crate) fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub(crate) fn hint(&self) -> Option<String> {
+        let hint = match self {
+            Self::Folder(error) => return error.hint(),
             Self::NotHealthy { .. } => {
-                Some("give it longer with --worker-startup-timeout-s, or see why with -v")
+                "give it longer with --worker-startup-timeout-s, or see why with -v"
             }
             Self::ForeignWorker { .. } => {
-                Some("leave --worker-endpoint out for a private socket, or name a free one")
+                "leave --worker-endpoint out for a private socket, or name a free one"
             }
-            Self::WorkerLost { .. } | Self::GatewayDied(_) => Some(
+            Self::WorkerLost { .. } | Self::GatewayDied(_) => {
                 "its last log lines are above; `execution.worker_restart_limit` says how often a \
-                 worker is started again",
-            ),
-            _ => None,
-        }
+                 worker is started again"
+            }
+            _ => return None,
+        };
+        Some(hint.to_owned())
     }
 }
 
@@ -155,10 +168,13 @@ pub(crate) fn supervise(plan: Supervision) -> Result<Exit, SupervisorError> {
 }
 
 async fn serve(plan: Supervision) -> Result<Exit, SupervisorError> {
-    let mut signals = StopSignals::listen().map_err(SupervisorError::Setup)?;
-    let endpoint = WorkerEndpoint::prepare(plan.worker_endpoint.clone())?;
+    let mut signals = SupervisorSignals::listen().map_err(SupervisorError::Setup)?;
+    // First, so that it goes last.
+    let folder = ServerFolder::create().map_err(SupervisorError::Folder)?;
+    let endpoint = WorkerEndpoint::prepare(plan.worker_endpoint.clone(), folder.path())?;
     let launch = WorkerLaunch {
         endpoint,
+        folder: folder.path().to_owned(),
         arguments: plan.worker_arguments.clone(),
         log_arguments: plan.log_arguments.clone(),
         startup_timeout: plan.worker_startup_timeout,
@@ -171,7 +187,7 @@ async fn serve(plan: Supervision) -> Result<Exit, SupervisorError> {
     let (worker, mut gateway) = tokio::select! {
         started = starting => started?,
         // What was started dies with the future that started it.
-        _ = signals.next() => return Ok(Exit::Success),
+        _ = signals.end() => return Ok(Exit::Success),
     };
     if plan.announce {
         output::notice(&format!(
@@ -183,15 +199,22 @@ async fn serve(plan: Supervision) -> Result<Exit, SupervisorError> {
     }
 
     let mut keeper = Keeper::new(&launch, worker, plan.worker_restart_limit);
-    let outcome = tokio::select! {
-        status = gateway.ended() => gateway::verdict(status),
-        lost = keeper.keep() => {
-            gateway.end(FAREWELL).await;
-            Err(lost)
-        }
-        _ = signals.next() => {
-            tracing::info!("told to end: calls under way may finish, once more ends them at once");
-            Ok(Exit::Success)
+    let outcome = loop {
+        tokio::select! {
+            status = gateway.ended() => break gateway::verdict(status),
+            lost = keeper.keep() => {
+                gateway.end(FAREWELL).await;
+                break Err(lost);
+            }
+            order = signals.next() => match order {
+                Order::Reload => keeper.reload(),
+                Order::End(_) => {
+                    tracing::info!(
+                        "told to end: calls under way may finish, once more ends them at once"
+                    );
+                    break Ok(Exit::Success);
+                }
+            },
         }
     };
     let ending = async {
@@ -201,6 +224,6 @@ async fn serve(plan: Supervision) -> Result<Exit, SupervisorError> {
     tokio::select! {
         () = ending => outcome,
         // What is still there is killed when its handle is dropped.
-        second = signals.next() => Ok(Exit::Signal(second)),
+        second = signals.end() => Ok(Exit::Signal(second)),
     }
 }

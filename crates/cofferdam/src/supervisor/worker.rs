@@ -1,9 +1,10 @@
 //! The worker, from its start to its end: starting, then healthy.
 
-use std::{ffi::OsString, io, process::ExitStatus, time::Duration};
+use std::{ffi::OsString, io, path::PathBuf, process::ExitStatus, time::Duration};
 
 use cofferdam_gateway::client::WorkerClient;
 use cofferdam_protocol::{ErrorCode, Failure, Health};
+use rustix::process::Signal;
 
 use super::{
     Gateway, SupervisorError, WorkerEndpoint,
@@ -20,6 +21,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct WorkerLaunch {
     pub(super) endpoint: WorkerEndpoint,
+    /// The server's private folder.
+    pub(super) folder: PathBuf,
     pub(super) arguments: Vec<OsString>,
     pub(super) log_arguments: Vec<OsString>,
     pub(super) startup_timeout: Duration,
@@ -43,9 +46,7 @@ impl WorkerLaunch {
     pub(super) fn start(&self) -> Result<StartingWorker<'_>, SupervisorError> {
         let mut arguments: Vec<OsString> =
             vec!["--bind".into(), self.endpoint.address().to_string().into()];
-        if let Some(directory) = self.endpoint.directory() {
-            arguments.extend(["--private-directory".into(), directory.into()]);
-        }
+        arguments.extend(["--private-directory".into(), self.folder.clone().into()]);
         arguments.extend(self.arguments.iter().cloned());
         arguments.extend(self.log_arguments.iter().cloned());
         let child = Child::start(ChildPlan {
@@ -98,6 +99,11 @@ impl HealthyWorker<'_> {
     /// Waits for its end. Safe to drop and call again.
     pub(super) async fn ended(&mut self) -> io::Result<ExitStatus> {
         self.child.ended().await
+    }
+
+    /// Has it read the configuration again.
+    pub(super) fn reload(&self) {
+        self.child.signal(Signal::HUP);
     }
 
     /// Ends it: in order within `grace`, else at once.

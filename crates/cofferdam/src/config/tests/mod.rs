@@ -327,12 +327,12 @@ fn what_nothing_enforces_yet_is_named_and_the_rest_is_not() {
     assert!(place.load(&[]).expect("the defaults").not_armed().is_empty());
     place.write("work/cofferdam.toml", DOCUMENTED);
     let documented = place.load(&[]).expect("the documented configuration");
-    assert_eq!(documented.not_armed(), ["tools.rule", "token"]);
+    assert_eq!(documented.not_armed(), ["token"]);
     place.write(
         "work/cofferdam.toml",
         r#"
             server = { inline_images = true, port = 1 }
-            tools = { default_mode = "deactivate" }
+            tools = { default_mode = "deactivate", rule = [] }
             execution = { mode = "concurrent", max_running = 1 }
             [workspace]
             per_session = true
@@ -349,7 +349,6 @@ fn what_nothing_enforces_yet_is_named_and_the_rest_is_not() {
             "workspace.read_whitelist_paths",
             "workspace.write_whitelist_paths",
             "workspace.outside",
-            "tools.default_mode",
         ]
     );
 }
