@@ -105,16 +105,18 @@ fn a_second_signal_ends_everything_at_once() {
 }
 
 #[test]
-fn a_worker_that_is_killed_is_started_again() {
-    let world = World::new();
-    let mut server = Server::serve(&world, &[]);
-    let ready = server.ready();
-    ready.worker.signal(Signal::KILL);
-    let next = server.next_worker(&ready.worker);
-    server.expect_line("well again");
-    let answer = call_over_http(&ready.address, BASH, &json!({ "code": "echo again" }));
-    assert_eq!(value(&answer.expect("an answer"))["stdout"], "again\n");
-    assert!(next.runs() && ready.gateway.runs());
+fn a_worker_that_ends_is_started_again() {
+    for signal in [Signal::KILL, Signal::TERM] {
+        let world = World::new();
+        let mut server = Server::serve(&world, &[]);
+        let ready = server.ready();
+        ready.worker.signal(signal);
+        let next = server.next_worker(&ready.worker);
+        server.expect_line("well again");
+        let answer = call_over_http(&ready.address, BASH, &json!({ "code": "echo again" }));
+        assert_eq!(value(&answer.expect("an answer"))["stdout"], "again\n");
+        assert!(next.runs() && ready.gateway.runs());
+    }
 }
 
 #[test]

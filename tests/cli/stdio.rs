@@ -88,6 +88,21 @@ fn a_supervisor_that_is_killed_leaves_nothing() {
 }
 
 #[test]
+fn a_client_that_leaves_and_kills_at_once_leaves_no_file() {
+    // As asyncio's subprocesses are closed. Whoever of the processes is how far differs each time.
+    for _ in 0..20 {
+        let world = World::new();
+        let (mut server, mut client) = Server::stdio(&world, &[]);
+        let ready = server.ready();
+        client.close();
+        ready.gateway.expect_end();
+        server.supervisor.signal(Signal::KILL);
+        ready.worker.expect_end();
+        assert_eq!(world.left_in_runtime(), Vec::<std::path::PathBuf>::new());
+    }
+}
+
+#[test]
 fn the_workers_standard_input_and_output_are_nothing() {
     let world = World::new();
     let (mut server, mut client) = Server::stdio(&world, &[]);

@@ -71,7 +71,8 @@ pub(super) fn work(plan: WorkerPlan) -> Result<Exit, CommandError> {
     let runtime = super::event_loop().map_err(CommandError::setup("making an event loop"))?;
     let result = runtime.block_on(serve(plan, supervised.is_some()));
     runtime.shutdown_background();
-    if supervised.is_some_and(|supervised| supervised.is_orphan()) {
+    if supervised.is_some() && result.is_ok() {
+        // Told to end: the supervisor does so too, and may be killed before it has tidied up.
         remove(directory.as_deref());
     }
     result
@@ -104,7 +105,11 @@ fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<Option<Su
     Ok(Some(supervised))
 }
 
+<<<<<<< theirs
+/// Removes the directory that the supervisor made, which it perhaps no longer can.
+=======
 /// Removes the folder that the supervisor made and can no longer remove.
+>>>>>>> mine
 fn remove(private_directory: Option<&Path>) {
     if let Some(directory) = private_directory {
         server_folder::remove(directory);
