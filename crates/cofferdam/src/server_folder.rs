@@ -27,6 +27,9 @@ pub(crate) const ADMIN_SOCKET: &str = "admin.sock";
 /// What was switched on or off at run time, in its folder.
 pub(crate) const TOOLS_FILE: &str = "tools.json";
 
+/// Is there once the server is to end, in its folder.
+const ENDING: &str = "ending";
+
 /// Names the folder in which servers have theirs.
 const VARIABLE: &str = "COFFERDAM_RUNTIME_DIR";
 /// The longest such folder: the path of a socket below it must fit into the 108 bytes of unix(7).
@@ -188,6 +191,13 @@ impl ServerFolder {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// From now on whoever ends last removes the folder: this process may be killed before it can.
+    pub(crate) fn announce_end(&self) {
+        if let Err(error) = fs::write(self.path.join(ENDING), "") {
+            tracing::debug!(%error, "the server's folder may be left behind");
+        }
+    }
 }
 
 impl Drop for ServerFolder {
@@ -196,6 +206,11 @@ impl Drop for ServerFolder {
             remove(&self.path);
         }
     }
+}
+
+/// Whether the server of that folder is to end, rather than only its worker.
+pub(crate) fn is_ending(folder: &Path) -> bool {
+    folder.join(ENDING).exists()
 }
 
 /// Removes a server's folder, and the base if that was the last one in it.

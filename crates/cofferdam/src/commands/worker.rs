@@ -71,8 +71,10 @@ pub(super) fn work(plan: WorkerPlan) -> Result<Exit, CommandError> {
     let runtime = super::event_loop().map_err(CommandError::setup("making an event loop"))?;
     let result = runtime.block_on(serve(plan, supervised.is_some()));
     runtime.shutdown_background();
-    if supervised.is_some() && result.is_ok() {
-        // Told to end: the supervisor does so too, and may be killed before it has tidied up.
+    let is_ending = || directory.as_deref().is_some_and(server_folder::is_ending);
+    if supervised.is_some_and(|supervised| supervised.is_orphan() || is_ending()) {
+        // The supervisor does so too, and may be killed before it has tidied up. A worker that ends
+        // alone leaves the folder to the next one.
         remove(directory.as_deref());
     }
     result
@@ -105,11 +107,7 @@ fn follow_supervisor(private_directory: Option<PathBuf>) -> io::Result<Option<Su
     Ok(Some(supervised))
 }
 
-<<<<<<< theirs
-/// Removes the directory that the supervisor made, which it perhaps no longer can.
-=======
-/// Removes the folder that the supervisor made and can no longer remove.
->>>>>>> mine
+/// Removes the folder that the supervisor made, which it perhaps no longer can.
 fn remove(private_directory: Option<&Path>) {
     if let Some(directory) = private_directory {
         server_folder::remove(directory);

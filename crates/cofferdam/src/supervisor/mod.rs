@@ -217,6 +217,7 @@ async fn serve(plan: Supervision) -> Result<Exit, SupervisorError> {
             },
         }
     };
+    folder.announce_end();
     let ending = async {
         gateway.end(plan.gateway.drain + GATEWAY_MARGIN).await;
         keeper.end(WORKER_GRACE).await;
