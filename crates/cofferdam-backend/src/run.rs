@@ -104,6 +104,7 @@ pub(crate) async fn in_bubblewrap(
                 terminal.is_some(),
             ),
             working_directory: grant.plan().working_directory.clone().into(),
+            working_directory_identity: grant.directory(),
             filters: shared.filters.to_vec(),
             open_files: limits.open_files,
             file_size: limits.file_size_mib * 1024 * 1024,

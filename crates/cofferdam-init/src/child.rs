@@ -41,8 +41,7 @@ pub(crate) fn become_command(
     streams(control, order)?;
     armed(Layer::OwnSession);
     rustix::process::umask(Mode::from_raw_mode(0o022));
-    rustix::process::chdir(order.working_directory.as_os_str())
-        .during(&format!("enter `{}`", order.working_directory.display()))?;
+    enter(order)?;
     drop_capabilities()?;
     armed(Layer::NoCapabilities);
     no_new_privileges()?;
@@ -56,6 +55,21 @@ pub(crate) fn become_command(
         armed(Layer::SyscallFilter);
     }
     start(order)
+}
+
+/// Goes to where the command starts. A directory that must be a certain one is looked at after it was
+/// entered: from then on nothing can take its place.
+fn enter(order: &Order) -> Result<(), Stop> {
+    let name = order.working_directory.display();
+    rustix::process::chdir(order.working_directory.as_os_str())
+        .during(&format!("enter `{name}`"))?;
+    let Some(wanted) = order.working_directory_identity else { return Ok(()) };
+    let here = rustix::fs::stat(".").during(&format!("look at `{name}`"))?;
+    if (here.st_dev, here.st_ino) == wanted {
+        Ok(())
+    } else {
+        Err(Stop::check(format!("find at `{name}` the directory that was approved")))
+    }
 }
 
 fn limits(order: &Order, armed: &dyn Fn(Layer)) -> Result<(), Stop> {

@@ -18,6 +18,8 @@ pub struct Order {
     pub environment: Vec<OsString>,
     /// Where the command starts.
     pub working_directory: OsString,
+    /// Device and inode of the directory that it must be, if it must be a certain one.
+    pub working_directory_identity: Option<(u64, u64)>,
     /// Who the command is.
     pub identity: Identity,
     /// Files to write before the root becomes read-only. Existing ones are left alone.
@@ -152,6 +154,9 @@ impl Order {
             put(&mut out, b'e', &[variable.as_bytes()]);
         }
         put(&mut out, b'w', &[self.working_directory.as_bytes()]);
+        if let Some((device, inode)) = self.working_directory_identity {
+            put(&mut out, b'd', &[&numbers(&[device, inode])]);
+        }
         let Identity { user, group, outer_user, outer_group } = self.identity;
         put(&mut out, b'i', &[&numbers(&[user, group, outer_user, outer_group].map(u64::from))]);
         for file in &self.files {
@@ -207,6 +212,10 @@ impl Order {
             b'a' => self.arguments.push(text(value)),
             b'e' => self.environment.push(text(value)),
             b'w' => self.working_directory = text(value),
+            b'd' => {
+                let ([device, inode], _) = take_numbers(value)?;
+                self.working_directory_identity = Some((device, inode));
+            }
             b'i' => {
                 let ([user, group, outer_user, outer_group], _) = take_numbers(value)?;
                 let narrow = |id: u64| u32::try_from(id).map_err(|_| malformed("an id"));
@@ -308,6 +317,7 @@ mod tests {
             arguments: vec!["python3".into(), OsString::from_vec(vec![0xff, b'x'])],
             environment: vec!["PATH=/usr/bin".into(), "A=b=c".into()],
             working_directory: "/w".into(),
+            working_directory_identity: Some((8, u64::MAX)),
             identity: Identity { user: 1000, group: 1001, outer_user: 0, outer_group: 7 },
             files: vec![File { path: "/etc/hosts".into(), content: b"a\0b".to_vec() }],
             owned: vec!["/home/sandbox".into()],

@@ -65,6 +65,17 @@ impl PendingGrant {
         Self { grant, reason, rule }
     }
 
+    /// Holds it to the working directory with that device and inode: what has come in its place when
+    /// it runs is not entered.
+    pub fn held_at(self, directory: (u64, u64)) -> Self {
+        Self { grant: self.grant.held_at(directory), ..self }
+    }
+
+    /// The working directory that it is held to.
+    pub fn directory(&self) -> Option<(u64, u64)> {
+        self.grant.directory()
+    }
+
     /// Turns it into permission: the same plan, profile, generation and backend.
     pub fn approve(self, approval: Approval) -> Grant {
         self.grant.approved(approval)

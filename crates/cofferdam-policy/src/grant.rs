@@ -66,6 +66,7 @@ pub struct Grant {
     timeout: Option<Duration>,
     timeout_capped: bool,
     approval: Option<Approval>,
+    directory: Option<(u64, u64)>,
 }
 
 /// What [`authorize`] decided.
@@ -142,8 +143,16 @@ pub fn authorize(
         (Some(asked.min(limits.timeout_max)), asked > limits.timeout_max)
     };
     let profile = profile.clone();
-    let grant =
-        Grant { plan, profile, generation, backends, timeout, timeout_capped, approval: None };
+    let grant = Grant {
+        plan,
+        profile,
+        generation,
+        backends,
+        timeout,
+        timeout_capped,
+        approval: None,
+        directory: None,
+    };
     Ok(match reason {
         None => Decision::Granted(Box::new(grant)),
         Some(reason) => Decision::NeedsApproval(Box::new(PendingGrant::new(grant, reason, rule))),
@@ -169,6 +178,10 @@ fn allowed_backends(plan: &CommandPlan, profile: &Profile) -> Result<Vec<Backend
 }
 
 impl Grant {
+    pub(crate) fn held_at(self, directory: (u64, u64)) -> Self {
+        Self { directory: Some(directory), ..self }
+    }
+
     pub(crate) fn approved(self, approval: Approval) -> Self {
         Self { approval: Some(approval), ..self }
     }
@@ -176,6 +189,11 @@ impl Grant {
     /// How a person agreed, when one had to.
     pub fn approval(&self) -> Option<Approval> {
         self.approval
+    }
+
+    /// Device and inode of the working directory, when it must be the very one that was asked about.
+    pub fn directory(&self) -> Option<(u64, u64)> {
+        self.directory
     }
 
     /// What may run.

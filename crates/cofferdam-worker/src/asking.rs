@@ -54,8 +54,6 @@ pub(crate) struct HeldCall {
     pub(crate) input: Option<Vec<u8>>,
     pub(crate) notes: Notes,
     pub(crate) workspace: Workspace,
-    /// Device and inode of the directory in which it would start.
-    directory: (u64, u64),
 }
 
 /// Why a call ends without having run.
@@ -107,7 +105,7 @@ impl HeldCall {
         workspace: Workspace,
     ) -> Result<Self, Failure> {
         let directory = identity(&workspace, &pending.plan().working_directory)?;
-        Ok(Self { pending, input, notes, workspace, directory })
+        Ok(Self { pending: pending.held_at(directory), input, notes, workspace })
     }
 
     /// Bytes that the caller chose.
@@ -133,8 +131,10 @@ impl HeldCall {
             return changed("the profiles were read again");
         }
         let folder = &self.pending.plan().working_directory;
-        if identity(&self.workspace, folder).is_ok_and(|now| now == self.directory) {
-            let Self { pending, input, notes, workspace, .. } = self;
+        // For the message: the sandbox looks again, once it is inside.
+        if identity(&self.workspace, folder).is_ok_and(|now| Some(now) == self.pending.directory())
+        {
+            let Self { pending, input, notes, workspace } = self;
             Ok(GrantedCall { grant: pending.approve(by), input, notes, workspace })
         } else {
             changed("the working directory was replaced")

@@ -418,3 +418,48 @@ async fn a_command_of_a_person_runs_when_they_say_so() {
     let refused = run(true, ApprovalChannel::None).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::ApprovalRequired);
 }
+
+#[tokio::test]
+async fn the_sandbox_itself_enters_no_other_directory_than_the_approved_one() {
+    use cofferdam_backend::{BackendSettings, Backends, EndRequests, Ending, RunIo};
+    use cofferdam_policy::{CommandPlan, Decision, Program, authorize};
+    let place = Place::new();
+    let settings = settings(&place, ApprovalSettings::default());
+    let workspace = cofferdam_fs::Workspace::open(&settings.workspace, &[]).unwrap();
+    let own = workspace.directory_identity(workspace.path()).unwrap();
+    let backends = Backends::new(BackendSettings { environment: settings.environment }).unwrap();
+    for (directory, enters) in [(own, true), ((own.0, own.1 + 1), false), ((0, own.1), false)] {
+        let plan = CommandPlan {
+            tool: "run".to_owned(),
+            program: Program::Command(vec!["true".into()]),
+            working_directory: workspace.path().to_owned(),
+            workspace: workspace.path().to_owned(),
+            runtime: Vec::new(),
+            runtime_path: Vec::new(),
+            runtime_environment: Vec::new(),
+            timeout: None,
+            without_deadline: false,
+            backend: None,
+        };
+        let profile = settings.rules.profiles.get("ask").unwrap();
+        let Ok(Decision::NeedsApproval(pending)) = authorize(plan, profile, 1, &backends.usable())
+        else {
+            panic!("it was not asked about")
+        };
+        let grant = pending.held_at(directory).approve(Approval::CommandLine);
+        let outcome = backends
+            .execute(&grant, &workspace, RunIo::default(), EndRequests::default())
+            .await
+            .unwrap();
+        match outcome.ending {
+            Ending::Exited(0) => assert!(enters, "{directory:?}"),
+            Ending::NotStarted(why) => {
+                assert!(
+                    !enters && why.message.contains("the directory that was approved"),
+                    "{why:?}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -65,7 +65,9 @@ fn an_approved_grant_is_the_pending_one_and_says_who_agreed() {
         @"every call is asked about (rule `bash_*` of profile `mine`)"
     );
     let plan = pending.plan().clone();
-    let grant = pending.approve(Approval::Admin);
+    assert_eq!(pending.directory(), None);
+    let grant = pending.held_at((7, 9)).approve(Approval::Admin);
+    assert_eq!(grant.directory(), Some((7, 9)));
     assert_eq!(grant.plan(), &plan);
     assert_eq!(grant.profile(), &profile(&text));
     assert_eq!(grant.generation(), 3);
