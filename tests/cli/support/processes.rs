@@ -120,10 +120,13 @@ pub(crate) fn command_line(pid: u32) -> String {
     String::from_utf8_lossy(&raw).replace('\0', " ")
 }
 
-/// What the descriptors of a process lead to, by number.
+/// What the descriptors of a process lead to, by number; nothing when it has ended meanwhile.
 pub(crate) fn descriptors(pid: u32) -> Vec<(u32, String)> {
-    let mut descriptors: Vec<_> = fs::read_dir(format!("/proc/{pid}/fd"))
-        .expect("the descriptors can be listed")
+    let listed = match fs::read_dir(format!("/proc/{pid}/fd")) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Vec::new(),
+        listed => listed.expect("the descriptors can be listed"),
+    };
+    let mut descriptors: Vec<_> = listed
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             let number = path.file_name()?.to_str()?.parse().ok()?;
