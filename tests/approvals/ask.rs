@@ -22,12 +22,21 @@ workspace = \"write\"
 /// configuration file, which begins in its `[execution]` table.
 pub(crate) fn world(configuration: &str) -> World {
     let world = World::new();
-    let profiles = world.outside("sandbox-profiles");
-    std::fs::create_dir(&profiles).expect("a folder can be made");
-    std::fs::write(profiles.join("ask.toml"), ASK).expect("a file can be written");
+    std::fs::create_dir(profiles(&world)).expect("a folder can be made");
+    profile(&world, "");
     let text = format!("[execution]\ndefault_profile = \"ask\"\n{configuration}");
     std::fs::write(config(&world), text).expect("a file can be written");
     world
+}
+
+/// Writes the profile that asks about every call, with more at its end.
+pub(crate) fn profile(world: &World, more: &str) {
+    std::fs::write(profiles(world).join("ask.toml"), format!("{ASK}{more}"))
+        .expect("a file can be written");
+}
+
+fn profiles(world: &World) -> PathBuf {
+    world.outside("sandbox-profiles")
 }
 
 pub(crate) fn config(world: &World) -> PathBuf {

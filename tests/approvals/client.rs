@@ -4,6 +4,7 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
+    net::TcpStream,
     process::{ChildStdin, Command, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread,
@@ -59,7 +60,7 @@ enum Connection {
 
 /// A server that runs, ended with its client.
 pub(crate) struct Served {
-    _server: Server,
+    pub(crate) server: Server,
     /// Where it serves HTTP.
     pub(crate) url: Option<String>,
 }
@@ -79,7 +80,7 @@ pub(crate) fn start(
         Transport::Stdio => {
             let (server, connection, inbox) = stdio(world);
             let client = Client::new(era, capabilities, connection, inbox);
-            (Served { _server: server, url: None }, client)
+            (Served { server, url: None }, client)
         }
         Transport::Http => {
             let served = serve(world);
@@ -94,7 +95,7 @@ pub(crate) fn serve(world: &World) -> Served {
     let options = ask::options(world);
     let mut server = Server::serve(world, &options.each_ref().map(String::as_str));
     let url = server.ready().address;
-    Served { _server: server, url: Some(url) }
+    Served { server, url: Some(url) }
 }
 
 /// A client of a server that serves HTTP.
@@ -244,6 +245,43 @@ impl Client {
         }));
     }
 
+    /// Ends the session of a legacy client over HTTP.
+    pub(crate) fn end_session(&self) {
+        let Connection::Http { url, session: Some(session), .. } = &self.connection else {
+            panic!("there is no session to end")
+        };
+        ureq::delete(url).header("Mcp-Session-Id", session).call().expect("the session ends");
+    }
+
+    /// Begins a call over HTTP and reads nothing: who drops the stream hangs up.
+    pub(crate) fn hang_on(&self, tool: &str, arguments: &Value) -> TcpStream {
+        let Connection::Http { url, .. } = &self.connection else { panic!("not over HTTP") };
+        let body = json!({
+            "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": { "name": tool, "arguments": arguments, "_meta": self.meta() }
+        })
+        .to_string();
+        let (host, path) =
+            url.trim_start_matches("http://").split_once('/').expect("a path after the host");
+        let mut stream = TcpStream::connect(host).expect("the server listens");
+        let head = format!(
+            "POST /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n\
+             Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: {VERSION}\r\n\
+             Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("the server reads");
+        stream
+    }
+
+    fn meta(&self) -> Value {
+        json!({
+            "io.modelcontextprotocol/protocolVersion": VERSION,
+            "io.modelcontextprotocol/clientCapabilities": self.capabilities,
+            "io.modelcontextprotocol/clientInfo": { "name": "approval-tests", "version": "0" }
+        })
+    }
+
     /// Whether the server has ever asked anything of this client, as far as it has been read.
     pub(crate) fn was_asked(&mut self) -> bool {
         self.unread.extend(self.inbox.try_iter());
@@ -271,11 +309,7 @@ impl Client {
         let id = self.next_id;
         self.next_id += 1;
         if self.era == Era::Modern {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": VERSION,
-                "io.modelcontextprotocol/clientCapabilities": self.capabilities,
-                "io.modelcontextprotocol/clientInfo": { "name": "approval-tests", "version": "0" }
-            });
+            params["_meta"] = self.meta();
         }
         self.send(json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }));
         id

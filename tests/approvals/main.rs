@@ -14,5 +14,6 @@ mod ask;
 mod client;
 mod command_line;
 mod every_way;
+mod owner;
 mod sealed_state;
 mod waiting;

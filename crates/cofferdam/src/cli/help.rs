@@ -115,6 +115,19 @@ Examples:
 
 Only servers of the same user are found.";
 
+/// `approvals`
+pub(crate) const APPROVALS: &str = "\
+Examples:
+  cofferdam approvals list
+  cofferdam approvals show 4f3a
+  cofferdam approvals allow 4f3a
+  cofferdam approvals deny 4f3a
+  cofferdam approvals list --json | jq -r '.[].id'
+
+A call waits when its profile's `[approval]` wants a person to agree. It waits for at most \
+`approval.wait`, and the first who decides, the owner here or the person behind the client, decides. \
+What is allowed runs once, exactly as it is shown.";
+
 /// `reload`
 pub(crate) const RELOAD: &str = "\
 Examples:

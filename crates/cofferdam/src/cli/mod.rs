@@ -3,6 +3,7 @@
 //! Each command has its own file with two shapes: the arguments as written, and what they mean once
 //! the configuration is known. Not here: doing anything.
 
+mod approvals;
 mod call;
 mod common;
 mod help;
@@ -16,6 +17,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub(crate) use approvals::{ApprovalsAction, ApprovalsArgs};
 pub(crate) use call::{Call, CallArgs};
 pub(crate) use common::{GlobalArgs, RunningServerArgs, UsageError, Verbosity};
 pub(crate) use mcp::{GatewayPlan, HttpPlan, Mcp, McpArgs};
@@ -72,6 +74,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: RunningServerArgs,
     },
+    /// See which calls of a running server wait for a person, and decide
+    Approvals(ApprovalsArgs),
     /// Have a running server read its configuration and profiles again
     #[command(after_help = help::RELOAD)]
     Reload {
@@ -111,6 +115,7 @@ impl Command {
             Self::Run(_) => CommandKind::Run,
             Self::Call(_)
             | Self::Tools(_)
+            | Self::Approvals(_)
             | Self::Status { .. }
             | Self::Reload { .. }
             | Self::Completions { .. } => CommandKind::Other,

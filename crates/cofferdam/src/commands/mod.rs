@@ -1,5 +1,6 @@
 //! Carrying out: one file per command.
 
+mod approvals;
 mod call;
 mod ending;
 mod gateway;
@@ -38,6 +39,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
         Command::Call(arguments) => call::call(arguments.resolve(&noted(config()?))?),
         Command::Tools(ToolsArgs { action: Some(action), .. }) => owner::tools(action),
         Command::Tools(ToolsArgs { json, action: None }) => tools::tools(json, &noted(config()?)),
+        Command::Approvals(arguments) => approvals::approvals(arguments),
         Command::Status { json, server } => owner::status(server, json),
         Command::Reload { server } => owner::reload(server),
         Command::Stdio(arguments) => {

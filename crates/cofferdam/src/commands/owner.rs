@@ -72,7 +72,7 @@ pub(super) fn done(reply: AdminReply) -> Result<Exit, CommandError> {
     }
 }
 
-fn printed(result: io::Result<()>) -> Result<Exit, CommandError> {
+pub(super) fn printed(result: io::Result<()>) -> Result<Exit, CommandError> {
     result.map(|()| Exit::Success).map_err(CommandError::Output)
 }
 

@@ -119,6 +119,8 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
     let mut signals = StopSignals::listen().map_err(WorkerProcessError::Setup)?;
     // Goes last.
     let folder = folder(private_directory.as_deref())?;
+    // Without a folder there is no socket by which the owner could be asked.
+    settings.approval.admin &= folder.is_some();
     settings.tools_file = folder.as_ref().map(|folder| folder.path().join(TOOLS_FILE));
     let files = Arc::new(Files::new(config, settings.workspace.clone()));
     let executor = Executor::new(settings).map_err(CommandError::Refused)?;
