@@ -193,6 +193,20 @@ async fn waiting_blocks_no_other_call() {
 }
 
 #[tokio::test]
+async fn a_waiting_call_tells_its_caller_what_it_waits_for() {
+    let place = Place::new();
+    let executor = executor(&place);
+    let (to, mut told) = mpsc::channel(4);
+    let cancel = CancellationToken::new();
+    let request = request(Elicitation::None, shell("true"));
+    let reply = tokio::spawn(executor.call(request, Some(to), cancel.clone()));
+    let progress = told.recv().await.unwrap();
+    assert_eq!(progress.last_line.as_deref(), Some("waiting for a person to agree"));
+    cancel.cancel();
+    reply.await.unwrap();
+}
+
+#[tokio::test]
 async fn a_call_that_is_cancelled_or_given_up_while_it_waits_leaves() {
     let place = Place::new();
     let executor = executor(&place);

@@ -82,6 +82,8 @@ The result is what an agent gets: one JSON object on standard output, on one lin
 terminal. A program that fails is a finished call: look at `returncode` and `verdict`. `cofferdam tools` \
 lists the tools and their arguments.
 
+A call that a person must agree to is asked about in a terminal; elsewhere it needs --approve.
+
 Exit codes:
   0  the call finished
   1  the tool refused or failed: {\"error\": …, \"code\": …, \"hint\": …} on standard output

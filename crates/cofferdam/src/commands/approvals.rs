@@ -42,7 +42,7 @@ fn decide(
     allow: bool,
     as_json: bool,
 ) -> Result<Exit, CommandError> {
-    let id = find(&waiting(server.clone())?, id)?.id.clone();
+    let id = find(&waiting(server)?, id)?.id.clone();
     let (_, reply) = ask(server, &AdminRequest::DecideApproval { id: id.clone(), allow })?;
     match reply {
         AdminReply::Done { message } if as_json => {
