@@ -11,7 +11,7 @@ use crate::{
     carve_outs::{CarveOut, QUARANTINE},
     grant::{CommandPlan, Decision, Program, authorize},
     hosts::{HostPattern, HostPort},
-    profile::{Access, BackendKind, NetworkMode, Profile},
+    profile::{Access, BackendKind, Confinement, NetworkMode, Profile},
 };
 
 /// What is decided about a tool under a profile, once it is served at all
@@ -104,6 +104,8 @@ pub enum PathRule {
     Runtime(usize),
     /// Every run has its own there, in memory; it is not this machine's.
     Own,
+    /// Nothing confines a run: `host.confinement` is `none`, and there is no other backend.
+    Unconfined,
 }
 
 /// What takes a path away inside what is granted.
@@ -121,8 +123,24 @@ pub struct CarvedOut {
 /// Where every run has its own: the machine's is not there.
 const OWN: [&str; 4] = ["/tmp", "/var/tmp", "/dev", "/proc"];
 
+/// Whether a run on this backend is confined by nothing at all.
+pub fn is_unconfined(backend: BackendKind, profile: &Profile) -> bool {
+    backend == BackendKind::Host && profile.host.confinement == Confinement::None
+}
+
+fn always_unconfined(profile: &Profile) -> bool {
+    profile.backends.iter().all(|backend| is_unconfined(*backend, profile))
+}
+
 /// Explains what a run may do with an absolute path, as it is spelled.
 pub fn path(path: &Path, profile: &Profile, facts: &PathFacts<'_>) -> PathExplanation {
+    if always_unconfined(profile) {
+        return PathExplanation {
+            access: PathAccess::Write,
+            granted: Some(PathRule::Unconfined),
+            carved_out: None,
+        };
+    }
     let filesystem = &profile.filesystem;
     let position = |paths: &[PathBuf]| paths.iter().position(|root| path.starts_with(root));
     let grants = |grants: &[crate::profile::PathGrant]| {
@@ -147,7 +165,7 @@ pub fn path(path: &Path, profile: &Profile, facts: &PathFacts<'_>) -> PathExplan
         Some(PathRule::ReadWhitelist(_) | PathRule::Read(_) | PathRule::Runtime(_)) => {
             PathAccess::Read
         }
-        Some(PathRule::Own) => PathAccess::Write,
+        Some(PathRule::Own | PathRule::Unconfined) => PathAccess::Write,
     };
     let carved_out = match granted {
         Some(
@@ -199,6 +217,8 @@ pub enum HostExplanation {
     NoNetwork,
     /// Yes: `network.mode` is `full`.
     EveryHost,
+    /// Yes: nothing confines a run, `host.confinement` is `none`, and there is no other backend.
+    Unconfined,
     /// Yes, unless its name leads to a private address and `network.deny_private` is set.
     Listed {
         /// Index in `network.allow`.
@@ -220,6 +240,9 @@ pub enum HostExplanation {
 
 /// Explains whether a run may reach a host.
 pub fn host(host: &HostPort, profile: &Profile) -> HostExplanation {
+    if always_unconfined(profile) {
+        return HostExplanation::Unconfined;
+    }
     let network = &profile.network;
     match network.mode {
         NetworkMode::None => return HostExplanation::NoNetwork,

@@ -11,7 +11,7 @@ use std::{
 
 use cofferdam_protocol::{
     Failure, FromWorker, Hello, PROTOCOL_VERSION, ToWorker,
-    admin::{AdminReply, AdminRequest},
+    admin::{AdminReply, AdminRequest, ServerStatus},
     frame::{self, FrameError, MAX_FRAME_BYTES},
 };
 use rustix::{net::sockopt::socket_peercred, process::geteuid};
@@ -143,18 +143,31 @@ fn choose(pid: Option<u32>, mut running: Vec<RunningServer>) -> Result<RunningSe
 }
 
 fn listed(running: Vec<RunningServer>) -> Listed {
-    let about = |server: &RunningServer| {
-        let mut connection = Connection::open(server, Duration::ZERO, LIST_PATIENCE).ok()?;
-        match connection.ask(&AdminRequest::Status).ok()? {
-            AdminReply::Status(status) => Some(status.workspace),
-            _ => None,
-        }
-    };
     let with_workspace = |server: RunningServer| {
-        let workspace = about(&server);
+        let workspace = status(&server).map(|status| status.workspace);
         (server, workspace)
     };
     Listed(running.into_iter().map(with_workspace).collect())
+}
+
+/// How every running server is, for a list; `None` for one that does not answer at once.
+///
+/// # Errors
+/// [`FolderError`] when it cannot be told which servers run.
+pub(crate) fn statuses() -> Result<Vec<(RunningServer, Option<ServerStatus>)>, FolderError> {
+    let with_status = |server: RunningServer| {
+        let status = status(&server);
+        (server, status)
+    };
+    Ok(server_folder::running()?.into_iter().map(with_status).collect())
+}
+
+fn status(server: &RunningServer) -> Option<ServerStatus> {
+    let mut connection = Connection::open(server, Duration::ZERO, LIST_PATIENCE).ok()?;
+    match connection.ask(&AdminRequest::Status).ok()? {
+        AdminReply::Status(status) => Some(status),
+        _ => None,
+    }
 }
 
 /// A connection whose other end has proven to be our server.

@@ -126,6 +126,17 @@ pub(crate) fn configuration(named: Option<&Path>) -> Result<Config, CommandError
     Ok(Config::load(named, &environment, &current_directory()?)?)
 }
 
+/// A path of the command line, from the current directory.
+///
+/// # Errors
+/// [`UsageError`] when the current directory is needed and is gone.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, UsageError> {
+    if path.is_absolute() {
+        return Ok(path.components().collect());
+    }
+    Ok(current_directory()?.join(path).components().collect())
+}
+
 fn current_directory() -> Result<PathBuf, UsageError> {
     env::current_dir().map_err(UsageError::CurrentDirectory)
 }

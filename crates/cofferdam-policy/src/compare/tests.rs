@@ -259,7 +259,7 @@ fn allowances(profile: &Profile) -> Vec<u64> {
             | HostExplanation::Private { .. } => 0,
             HostExplanation::PerhapsInGroup { .. } => 1,
             HostExplanation::Listed { .. } => 2,
-            HostExplanation::EveryHost => 3,
+            HostExplanation::EveryHost | HostExplanation::Unconfined => 3,
         }
     }));
     allowed.extend(["a", "b", "ab", "bb", "abb", "c"].iter().map(|tool| {

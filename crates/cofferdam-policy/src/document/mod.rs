@@ -20,7 +20,7 @@ pub use error::{DocumentError, Location, Origin};
 pub use layers::{Layer, Layers, Picked, Place, Source};
 pub use print::{Entry, inline, print};
 pub use schema::schema_for;
-pub use values::{absolute_path, duration, shown};
+pub use values::{absolute_path, duration, shown, shown_duration};
 
 /// The nearest of `known` to a word that is not among them, if one is near enough to be meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {

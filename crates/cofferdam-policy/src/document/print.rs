@@ -39,7 +39,7 @@ impl Entry {
 
 /// Prints the entries as TOML, in their order: those at the top must come first, and those of one
 /// table together. `note` says what stands behind a key as a comment, and behind an entry of a list
-/// (`key[0]`) that has a line of its own.
+/// (`key[0]`) that has a line of its own and another note than its list.
 pub fn print(entries: &[Entry], note: impl Fn(&str) -> Option<String>) -> String {
     let mut document = String::new();
     for group in entries.chunk_by(|one, other| one.table == other.table) {
@@ -76,11 +76,17 @@ fn lines(entry: &Entry, note: &impl Fn(&str) -> Option<String>) -> Vec<Line> {
         Value::Array(list) if whole.chars().count() > ONE_LINE => list,
         _ => return vec![Line { text: whole, note: note(&key) }],
     };
-    let mut lines = vec![Line { text: format!("{name} = ["), note: note(&key) }];
-    lines.extend(list.iter().enumerate().map(|(index, value)| Line {
+    let of_list = note(&key);
+    let of_entry = |index: usize| {
+        note(&format!("{key}[{index}]")).filter(|note| Some(note) != of_list.as_ref())
+    };
+    let entries = list.iter().enumerate();
+    let entries = entries.map(|(index, value)| Line {
         text: format!("  {},", inline(value)),
-        note: note(&format!("{key}[{index}]")),
-    }));
+        note: of_entry(index),
+    });
+    let mut lines = vec![Line { text: format!("{name} = ["), note: of_list.clone() }];
+    lines.extend(entries);
     lines.push(Line { text: "]".to_owned(), note: None });
     lines
 }
@@ -119,10 +125,12 @@ mod tests {
             Entry::new("filesystem", "write", json!([])),
             Entry::new("filesystem", "read", json!([{ "path": "/usr", "why": "programs" }])),
             Entry::new("filesystem", "deny", json!(["**/".repeat(30), "**/.env"])),
+            Entry::new("uv", "subcommands", json!(["run".repeat(30)])),
             Entry::new("approval", "uv_tool.*", "always"),
         ];
         let note = |key: &str| match key {
             "filesystem.write" => None,
+            "uv.subcommands[0]" => Some("of uv.subcommands".to_owned()),
             "limits.cpus" => Some("a\nnew line".to_owned()),
             key => Some(format!("of {key}")),
         };
@@ -142,6 +150,11 @@ mod tests {
         deny = [                                # of filesystem.deny
           "**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/**/",  # of filesystem.deny[0]
           "**/.env",                            # of filesystem.deny[1]
+        ]
+
+        [uv]
+        subcommands = [  # of uv.subcommands
+          "runrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrunrun",
         ]
 
         [approval]

@@ -21,6 +21,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(length)
 }
 
+/// A duration as it is written: what [`duration`] reads again as the same.
+pub fn shown_duration(duration: Duration) -> String {
+    humantime::format_duration(duration).to_string()
+}
+
 /// Reads an absolute path without `.` or `..`.
 ///
 /// # Errors

@@ -87,6 +87,23 @@ fn a_carve_out_is_named_with_the_list_it_stands_in() {
 }
 
 #[test]
+fn nothing_is_said_to_be_held_where_nothing_confines_a_run() {
+    let unconfined = |backends: &str| {
+        profile(&format!("backends = [{backends}]\n[host]\nconfinement = \"none\""))
+    };
+    let wanted = HostPort::parse("example.org:443").expect("a host");
+    let only = unconfined("\"host\"");
+    let explained = path(Path::new("/etc/shadow"), &only, &facts());
+    assert_eq!(explained.granted, Some(PathRule::Unconfined));
+    assert_eq!(explained.access, PathAccess::Write);
+    assert_eq!(host(&wanted, &only), HostExplanation::Unconfined);
+    let either = unconfined("\"bubblewrap\", \"host\"");
+    assert_eq!(path(Path::new("/etc/shadow"), &either, &facts()).access, PathAccess::None);
+    assert_eq!(host(&wanted, &either), HostExplanation::NoNetwork);
+    assert!(is_unconfined(BackendKind::Host, &either));
+}
+
+#[test]
 fn a_host_is_explained_by_the_mode_and_then_by_the_list() {
     let text = |mode: &str, deny_private: bool| {
         format!(

@@ -1,13 +1,14 @@
 //! A resolved profile as the keys and values of its file, in the order of the file.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::resolved::{
     ApprovalRule, Environment, Filesystem, Limits, Network, PathGrant, Pool, Profile,
 };
-use crate::{document::Entry, enforcement::Dimension};
+use crate::{
+    document::{Entry, shown_duration},
+    enforcement::Dimension,
+};
 
 impl Profile {
     /// Every value of the profile under the key that an admin writes: each key once, none left out
@@ -84,9 +85,9 @@ fn environment(environment: &Environment) -> Vec<Entry> {
 fn limits(limits: &Limits) -> [Entry; 11] {
     const TABLE: &str = "limits";
     [
-        Entry::new(TABLE, "timeout", duration(limits.timeout)),
-        Entry::new(TABLE, "timeout_max", duration(limits.timeout_max)),
-        Entry::new(TABLE, "grace", duration(limits.grace)),
+        Entry::new(TABLE, "timeout", shown_duration(limits.timeout)),
+        Entry::new(TABLE, "timeout_max", shown_duration(limits.timeout_max)),
+        Entry::new(TABLE, "grace", shown_duration(limits.grace)),
         Entry::new(TABLE, "memory_mib", limits.memory_mib),
         Entry::new(TABLE, "pids", limits.pids),
         Entry::new(TABLE, "cpus", limits.cpus),
@@ -99,11 +100,7 @@ fn limits(limits: &Limits) -> [Entry; 11] {
 }
 
 fn pool(pool: &Pool) -> [Entry; 2] {
-    [Entry::new("pool", "warm", pool.warm), Entry::new("pool", "idle", duration(pool.idle))]
-}
-
-fn duration(duration: Duration) -> String {
-    humantime::format_duration(duration).to_string()
+    [Entry::new("pool", "warm", pool.warm), Entry::new("pool", "idle", shown_duration(pool.idle))]
 }
 
 /// A word of a closed set, or a list of them, as it is written.

@@ -6,8 +6,10 @@
 mod approvals;
 mod call;
 mod common;
+mod config;
 mod help;
 mod mcp;
+mod profile;
 mod run;
 mod serve;
 mod tools;
@@ -20,7 +22,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use approvals::{ApprovalsAction, ApprovalsArgs};
 pub(crate) use call::{Call, CallArgs};
 pub(crate) use common::{GlobalArgs, RunningServerArgs, UsageError, Verbosity};
+pub(crate) use config::{ConfigArgs, ConfigCommand};
 pub(crate) use mcp::{GatewayPlan, HttpPlan, Mcp, McpArgs};
+pub(crate) use profile::{ExplainArgs, Form, ProfileArgs, ProfileCommand};
 pub(crate) use run::{Run, RunArgs, Shown};
 pub(crate) use serve::{ServeArgs, StdioArgs, Supervision};
 pub(crate) use tools::{ToolsAction, ToolsArgs};
@@ -64,6 +68,10 @@ pub(crate) enum Command {
     Stdio(StdioArgs),
     /// Serve MCP over streamable HTTP on this machine
     Serve(ServeArgs),
+    /// List, show, check, compare and explain sandbox profiles
+    Profile(ProfileArgs),
+    /// Show the configuration, and where each value came from
+    Config(ConfigArgs),
     /// Show how a running server is
     #[command(after_help = help::STATUS)]
     Status {
@@ -115,6 +123,8 @@ impl Command {
             Self::Run(_) => CommandKind::Run,
             Self::Call(_)
             | Self::Tools(_)
+            | Self::Profile(_)
+            | Self::Config(_)
             | Self::Approvals(_)
             | Self::Status { .. }
             | Self::Reload { .. }

@@ -2,9 +2,11 @@
 
 mod approvals;
 mod call;
+mod config;
 mod ending;
 mod gateway;
 mod owner;
+mod profile;
 mod run;
 mod tools;
 mod worker;
@@ -51,6 +53,8 @@ pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
         // Their supervisor has noted it already.
         Command::Worker(arguments) => worker::work(arguments.resolve(config()?)?),
         Command::Mcp(arguments) => Ok(gateway::translate(arguments.resolve()?)?),
+        Command::Profile(arguments) => profile::profile(arguments, &config()?),
+        Command::Config(arguments) => config::config(arguments, config),
         Command::Completions { shell } => completions(shell),
     }
 }

@@ -44,6 +44,14 @@ pub(crate) enum ConfigError {
         /// Why.
         source: io::Error,
     },
+    /// The file of a profile that somebody named cannot be read.
+    #[error("reading the profile `{}`", path.display())]
+    ReadProfile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// A profile cannot be used.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -76,7 +84,10 @@ impl ConfigError {
                  to ~/.config/cofferdam/",
                 path.display()
             )),
-            Self::Read { .. } | Self::ReadProfiles { .. } | Self::NotUtf8(_) => None,
+            Self::Read { .. }
+            | Self::ReadProfiles { .. }
+            | Self::ReadProfile { .. }
+            | Self::NotUtf8(_) => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! It is complete before anything is bound or started, and nothing here does either. Options of the
 //! command line go before all of this; the commands see to that.
 
+mod entries;
 mod error;
 mod profiles;
 mod raw;
@@ -26,12 +27,14 @@ use cofferdam_policy::{
 };
 
 pub(crate) use error::ConfigError;
+pub(crate) use profiles::{KnownProfiles, profile_file, widened};
 pub(crate) use raw::{Channel, Mode, Outside};
 use sources::Written;
 
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema_for::<raw::RawConfig>);
 
-fn schema() -> &'static serde_json::Value {
+/// The JSON Schema of the file, draft 2020-12.
+pub(crate) fn schema() -> &'static serde_json::Value {
     &SCHEMA
 }
 

@@ -4,8 +4,9 @@ use std::{fs, io, path::Path};
 
 use cofferdam_policy::{
     Profiles,
+    compare::{self, Difference},
     document::Origin,
-    profile::{ProfileOrigin, ProfileSource, shipped},
+    profile::{BrokenProfile, LoadedProfile, ProfileOrigin, ProfileSource, shipped},
 };
 
 use super::{Config, ConfigError, sources};
@@ -30,18 +31,43 @@ impl Config {
         self.checked(before.reload(self.profile_sources()?)?)
     }
 
+    /// Everything that is known of profiles, for whoever looks at them and enforces nothing: one that
+    /// cannot be used takes nothing away from the others. `more` are files that are not in force; each
+    /// takes the place of a profile of its name.
+    pub(crate) fn known_profiles(&self, more: Vec<ProfileSource>) -> KnownProfiles {
+        let (mut sources, unreadable) = self.found();
+        sources.retain(|known| more.iter().all(|file| file.name != known.name));
+        sources.extend(more);
+        let (profiles, broken) = Profiles::load_each(sources);
+        KnownProfiles { profiles, broken, unreadable }
+    }
+
     fn profile_sources(&self) -> Result<Vec<ProfileSource>, ConfigError> {
+        let (sources, errors) = self.found();
+        errors.into_iter().next().map_or(Ok(sources), Err)
+    }
+
+    /// The sources that can be read, and why others cannot.
+    fn found(&self) -> (Vec<ProfileSource>, Vec<ConfigError>) {
         let mut sources: Vec<ProfileSource> = shipped().collect();
+        let mut errors = Vec::new();
         let named = self.origins.get("execution.profile_dirs") != Some(&Origin::Default);
         for folder in &self.execution.profile_dirs {
-            match from_folder(folder) {
-                Ok(found) => sources.extend(found),
-                Err(ConfigError::ReadProfiles { source, .. })
-                    if !named && source.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
+            match fs::read_dir(folder) {
+                Ok(entries) => {
+                    for entry in entries {
+                        match entry.map_err(unreadable(folder)).and_then(|entry| in_folder(&entry))
+                        {
+                            Ok(source) => sources.extend(source),
+                            Err(error) => errors.push(error),
+                        }
+                    }
+                }
+                Err(error) if !named && error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => errors.push(unreadable(folder)(error)),
             }
         }
-        Ok(sources)
+        (sources, errors)
     }
 
     fn checked(&self, profiles: Profiles) -> Result<Profiles, ConfigError> {
@@ -53,27 +79,87 @@ impl Config {
                 .get(name)
                 .map_err(|source| ConfigError::NoSuchProfile { key: key.to_owned(), source })?;
         }
+        note_what_is_wider(&profiles);
         Ok(profiles)
     }
 }
 
-fn from_folder(folder: &Path) -> Result<Vec<ProfileSource>, ConfigError> {
-    let unreadable =
-        |path: &Path, source| ConfigError::ReadProfiles { path: path.to_owned(), source };
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|source| unreadable(folder, source))? {
-        let path = entry.map_err(|source| unreadable(folder, source))?.path();
-        let Some(name) = profile_name(&path) else { continue };
-        // A FIFO would hold the start up for ever.
-        match fs::metadata(&path) {
-            Ok(metadata) if metadata.is_file() => {}
-            Ok(_) => continue,
-            Err(source) => return Err(unreadable(&path, source)),
+/// What is known of profiles.
+#[derive(Debug)]
+pub(crate) struct KnownProfiles {
+    /// Those that can be used.
+    pub(crate) profiles: Profiles,
+    /// Those that cannot, by name.
+    pub(crate) broken: Vec<BrokenProfile>,
+    /// What could not even be read.
+    pub(crate) unreadable: Vec<ConfigError>,
+}
+
+impl KnownProfiles {
+    /// The profile of that name.
+    ///
+    /// # Errors
+    /// What is wrong with it, or that there is none.
+    pub(crate) fn loaded(&self, name: &str) -> Result<&LoadedProfile, ConfigError> {
+        let mut broken = self.broken.iter().filter(|broken| broken.name == name);
+        match broken.next().and_then(|broken| broken.problems.first()) {
+            Some(problem) => Err(problem.clone().into()),
+            None => Ok(self.profiles.loaded(name)?),
         }
-        let text = sources::text(&path).map_err(|source| unreadable(&path, source))?;
-        sources.push(ProfileSource { name, text, origin: ProfileOrigin::File(path) });
     }
-    Ok(sources)
+}
+
+/// The values by which a profile may allow more than the one it extends.
+pub(crate) fn widened(profiles: &Profiles, loaded: &LoadedProfile) -> Vec<Difference> {
+    let parent = loaded.extends.as_ref().and_then(|parent| profiles.get(parent).ok());
+    parent.map(|parent| compare::widened(parent, &loaded.profile)).unwrap_or_default()
+}
+
+/// Says by what an admin's profiles allow more than those they extend: a starting point is not a
+/// bound.
+fn note_what_is_wider(profiles: &Profiles) {
+    for loaded in profiles.names().filter_map(|name| profiles.loaded(name).ok()) {
+        if loaded.origin == ProfileOrigin::Shipped {
+            continue;
+        }
+        let keys: Vec<_> = widened(profiles, loaded).into_iter().map(|one| one.key).collect();
+        if !keys.is_empty() {
+            tracing::info!(
+                profile = loaded.profile.name,
+                extends = loaded.extends,
+                keys = keys.join(", "),
+                "the profile may allow more than the one it extends"
+            );
+        }
+    }
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(io::Error) -> ConfigError {
+    move |source| ConfigError::ReadProfiles { path: path.to_owned(), source }
+}
+
+/// The profile in an entry of a folder, if it is one.
+fn in_folder(entry: &fs::DirEntry) -> Result<Option<ProfileSource>, ConfigError> {
+    let path = entry.path();
+    let Some(name) = profile_name(&path) else { return Ok(None) };
+    // A FIFO would hold the start up for ever.
+    if !fs::metadata(&path).map_err(unreadable(&path))?.is_file() {
+        return Ok(None);
+    }
+    let text = sources::text(&path).map_err(unreadable(&path))?;
+    Ok(Some(ProfileSource { name, text, origin: ProfileOrigin::File(path) }))
+}
+
+/// The profile in a file that somebody named.
+///
+/// # Errors
+/// [`ConfigError::ReadProfile`] when it cannot be read.
+pub(crate) fn profile_file(path: &Path) -> Result<ProfileSource, ConfigError> {
+    let unreadable = |source| ConfigError::ReadProfile { path: path.to_owned(), source };
+    let text = sources::text(path).map_err(unreadable)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".toml").unwrap_or(&name).to_owned();
+    Ok(ProfileSource { name, text, origin: ProfileOrigin::File(path.to_owned()) })
 }
 
 fn profile_name(path: &Path) -> Option<String> {

@@ -80,7 +80,7 @@ pub(super) fn resolve(mut keys: Keys<'_>, folders: &Folders<'_>) -> Problem<Conf
 fn server(keys: &mut Keys<'_>) -> Problem<Server> {
     let host = keys.pick("server.host", |raw| &raw.server.host, "127.0.0.1".to_owned());
     let path = keys.pick("server.path", |raw| &raw.server.path, "/mcp".to_owned());
-    let hosts = keys.pick("server.allowed_hosts", |raw| &raw.server.allowed_hosts, vec![]);
+    let hosts = keys.pick_list("server.allowed_hosts", |raw| &raw.server.allowed_hosts, vec![]);
     let drain = keys.pick("server.drain", |raw| &raw.server.drain, "20s".to_owned());
     Ok(Server {
         host: loopback(&host)?,
@@ -162,12 +162,12 @@ fn at_most(text: &str, longest: Duration, longest_shown: &str) -> Result<Duratio
 
 fn workspace(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<Workspace> {
     let root = keys.pick("workspace.root", |raw| &raw.workspace.root, ".".to_owned());
-    let read = keys.pick(
+    let read = keys.pick_list(
         "workspace.read_whitelist_paths",
         |raw| &raw.workspace.read_whitelist_paths,
         vec![],
     );
-    let write = keys.pick(
+    let write = keys.pick_list(
         "workspace.write_whitelist_paths",
         |raw| &raw.workspace.write_whitelist_paths,
         vec![],
@@ -189,7 +189,7 @@ fn execution(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<Execution> {
         |raw| &raw.execution.default_profile,
         "default".to_owned(),
     );
-    let dirs = keys.pick("execution.profile_dirs", |raw| &raw.execution.profile_dirs, vec![]);
+    let dirs = keys.pick_list("execution.profile_dirs", |raw| &raw.execution.profile_dirs, vec![]);
     let profile_dirs = match (&dirs.place.origin(), folders.folder()) {
         (Origin::Default, Some(folder)) => vec![folder.join("sandbox-profiles")],
         // Without a file there is no folder that an admin chose: one in the current directory could
@@ -210,7 +210,7 @@ fn execution(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<Execution> {
 }
 
 fn tools(keys: &mut Keys<'_>, folders: &Folders<'_>) -> Problem<ToolRules> {
-    let rules = keys.pick("tools.rule", |raw| &raw.tools.rule, vec![]);
+    let rules = keys.pick_list("tools.rule", |raw| &raw.tools.rule, vec![]);
     let rules = rules.entries().map(|(place, rule)| {
         let pattern: Result<_, PatternError> = rule.pattern.parse();
         let pattern = pattern.map_err(|error| place.key("pattern").invalid(error.to_string()))?;
@@ -232,7 +232,7 @@ fn approval(keys: &mut Keys<'_>) -> Problem<Approval> {
 }
 
 fn tokens(keys: &mut Keys<'_>) -> Problem<Vec<Token>> {
-    let written = keys.pick("token", |raw| &raw.token, vec![]);
+    let written = keys.pick_list("token", |raw| &raw.token, vec![]);
     let mut tokens: Vec<Token> = Vec::new();
     for (place, raw) in written.entries() {
         let token = token(&place, raw)?;
