@@ -147,3 +147,6 @@ impl Gateway {
 pub async fn run(settings: GatewaySettings, stop: CancellationToken) -> Result<(), GatewayError> {
     Gateway::start(settings).await?.serve(stop).await
 }
+
+#[cfg(test)]
+mod tests;

@@ -227,6 +227,15 @@ impl WorkerClient {
         }
     }
 
+    /// Ends when the loss of the connection has been noticed.
+    #[cfg(test)]
+    pub(crate) async fn connection_lost(&self) {
+        let connection = self.shared.link.lock().await.connection.clone();
+        if let Some(connection) = connection {
+            connection.lost().await;
+        }
+    }
+
     async fn connection(&self) -> Result<Arc<Connection>, Failure> {
         self.connection_after(&RECONNECT_PAUSES_MS).await
     }
@@ -268,7 +277,10 @@ impl WorkerClient {
             }
         }
         tracing::warn!(endpoint = %self.shared.endpoint, code = %failure.code, "no worker");
-        link.last_failure = Some((Instant::now(), failure.clone()));
+        // A hasty look, as a probe takes it, must not stop those who would have waited.
+        if pauses_ms.len() == RECONNECT_PAUSES_MS.len() {
+            link.last_failure = Some((Instant::now(), failure.clone()));
+        }
         Err(failure)
     }
 }

@@ -152,7 +152,7 @@ mod tests {
         assert!(!opens_session(&headers(&[modern.clone(), (METHOD, "tools/list")])));
         assert!(!opens_session(&headers(&[(SESSION_ID, "x")])));
         assert!(opens_session(&headers(&[])));
-        assert!(opens_session(&headers(&[modern.clone()])));
+        assert!(opens_session(&headers(std::slice::from_ref(&modern))));
         assert!(opens_session(&headers(&[modern, (METHOD, "initialize")])));
         assert!(opens_session(&headers(&[(METHOD, "tools/list")])));
         assert!(opens_session(&headers(&[
