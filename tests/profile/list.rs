@@ -135,7 +135,7 @@ impl Drop for Server {
 /// Waits until a server says on standard error where it serves; what it says after that is read on.
 fn until_it_serves(server: &mut Server) {
     let lines = BufReader::new(server.0.stderr.take().expect("a pipe"));
-    let (ready, wait) = mpsc::channel();
+    let (ready, wait) = mpsc::sync_channel(1);
     thread::spawn(move || {
         for line in lines.lines().map_while(Result::ok) {
             if line.contains("http://127.0.0.1:") {

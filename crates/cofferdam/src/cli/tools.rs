@@ -53,7 +53,10 @@ pub(crate) enum ToolsAction {
 /// `activate` and `deactivate`, as written.
 #[derive(Debug, Args)]
 pub(crate) struct SetToolsArgs {
-    /// Shell-style glob over whole canonical names, case-sensitive: *, ?, [abc], [!abc]
+    /// Shell-style glob over whole canonical names, case-sensitive.
+    #[arg(
+        help = "Shell-style glob over whole canonical names, case-sensitive: *, ?, [abc], [!abc]"
+    )]
     pattern: String,
     /// Forget it again after this time: 30s, 10m, 2h or a number of seconds
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]

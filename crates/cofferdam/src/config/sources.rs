@@ -75,7 +75,7 @@ pub(super) fn file(
 /// Reads again what was read before: that very path, wherever else files are looked for.
 ///
 /// # Errors
-/// As for [`file`]; also for what is no regular file any more, which could hold the reader up for
+/// As for [`fn@file`]; also for what is no regular file any more, which could hold the reader up for
 /// ever.
 pub(super) fn again(file: &ConfigFile) -> Result<Written, ConfigError> {
     let path = file.path.clone();
