@@ -46,6 +46,8 @@ pub enum ErrorCode {
     PeerRefused,
     /// `get_attribute_payload` was asked for a name that is not on its list.
     UnknownAttribute,
+    /// The call cannot be recorded in the audit log, so it was not run.
+    AuditUnavailable,
     /// A fault of Cofferdam's own.
     Internal,
 }
@@ -72,6 +74,7 @@ impl ErrorCode {
             Self::VersionMismatch => "version_mismatch",
             Self::PeerRefused => "peer_refused",
             Self::UnknownAttribute => "unknown_attribute",
+            Self::AuditUnavailable => "audit_unavailable",
             Self::Internal => "internal",
         }
     }

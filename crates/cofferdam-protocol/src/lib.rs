@@ -10,6 +10,7 @@ pub mod admin;
 pub mod approval;
 pub mod arguments;
 pub mod code;
+pub mod digest;
 pub mod endpoint;
 pub mod frame;
 pub mod message;

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     approvals::{Claim, Outcome, Question, Redeemed},
+    audit::Facts,
     failure,
     normalize::Notes,
     pipeline::{GrantedCall, Pipeline},
@@ -41,6 +42,8 @@ pub(crate) struct Caller {
     pub(crate) elicitation: Elicitation,
     /// Where questions go, with [`Elicitation::Push`].
     pub(crate) questions: Option<mpsc::Sender<ApprovalEvent>>,
+    /// What is recorded of it.
+    pub(crate) facts: Facts,
     /// Its place among the running calls.
     pub(crate) permit: Permit,
     pub(crate) progress: watch::Sender<RunProgress>,

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     approvals::Approvals,
     asking::{ApprovalEvent, Stopped},
+    audit::{Audit, AuditError, RecordedCall},
     failure,
     generation::{Basis, Generation, Generations},
     normalize::Notes,
@@ -37,6 +38,9 @@ use crate::{
 /// When a caller that was refused for want of room may try again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The session of commands, of which there is one in a process.
+const COMMAND_SESSION: &str = "command-line";
+
 /// The longest name of a session, in bytes.
 const SESSION_BYTES: usize = 256;
 
@@ -45,6 +49,7 @@ const SESSION_BYTES: usize = 256;
 pub struct Executor {
     pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) queue: Queue,
+    audit: Audit,
 }
 
 /// One command of a person at the command line.
@@ -76,10 +81,11 @@ pub struct Normalized {
 }
 
 impl Executor {
-    /// Opens the workspace and makes the backends ready. Starts nothing.
+    /// Opens the workspace and the audit log, and makes the backends ready. Starts nothing.
     ///
     /// # Errors
-    /// `workspace_invalid`, or `profile_unknown` when the default or the session's profile does not
+    /// `workspace_invalid`, `audit_unavailable` when calls cannot be recorded and shall not run
+    /// unrecorded, or `profile_unknown` when the default or the session's profile does not
     /// exist; each with a hint.
     pub fn new(settings: WorkerSettings) -> Result<Self, Failure> {
         let workspace = Workspace::open(&settings.workspace, &settings.homes)
@@ -89,6 +95,8 @@ impl Executor {
             .map_err(|error| failure::of_tool_control(&error))?;
         let backends = Backends::new(BackendSettings { environment: settings.environment.clone() })
             .map_err(|error| failure::of_backends(&error))?;
+        let audit =
+            Audit::new(settings.audit.clone()).map_err(|error| failure::of_audit(&error))?;
         let queue = Queue::new(QueueLimits {
             serial: settings.serial,
             max_running: settings.max_running,
@@ -104,7 +112,7 @@ impl Executor {
             approvals,
             tools,
         };
-        Ok(Self { pipeline: Arc::new(pipeline), queue })
+        Ok(Self { pipeline: Arc::new(pipeline), queue, audit })
     }
 
     /// Finds the interpreters of the default profile, so that the first call does not wait for it.
@@ -136,7 +144,7 @@ impl Executor {
         progress: Option<mpsc::Sender<Progress>>,
         cancel: CancellationToken,
     ) -> impl Future<Output = ToolReply> + Send + use<> {
-        self.begin(request, Listeners { progress, questions: None }, cancel)
+        self.begin(request, Listeners { progress, ..Listeners::default() }, cancel)
     }
 
     /// The same for a caller whose person can be asked while the call waits, if the request says so
@@ -152,33 +160,43 @@ impl Executor {
         questions: mpsc::Sender<ApprovalEvent>,
         cancel: CancellationToken,
     ) -> impl Future<Output = ToolReply> + Send + use<> {
-        self.begin(request, Listeners { progress, questions: Some(questions) }, cancel)
+        let listeners = Listeners { progress, questions: Some(questions), ..Listeners::default() };
+        self.begin(request, listeners, cancel)
     }
 
     fn begin(
         &self,
         request: ToolRequest,
-        listeners: Listeners,
+        mut listeners: Listeners,
         cancel: CancellationToken,
     ) -> impl Future<Output = ToolReply> + Send + use<> {
         let cancel = cancel.child_token();
         let since = Instant::now();
         let admission = self.admission(&request, &cancel);
-        let pipeline = self.pipeline.clone();
+        let (pipeline, audit) = (self.pipeline.clone(), self.audit.clone());
         async move {
             let _cancelled_when_dropped = cancel.clone().drop_guard();
             // A task of its own, so that a fault of ours costs this call and nothing else, and so
             // that a run whose caller went away is still ended in order.
             let carried = tokio::spawn(async move {
-                let permit = admission?.await.map_err(not_admitted)?;
-                pipeline.carry_out(request, listeners, since, cancel, permit).await
+                let recorded = match audit.begin(&request.session, &request.call).await {
+                    Ok(recorded) => recorded,
+                    Err(failure) => return failure.into(),
+                };
+                listeners.facts = recorded.facts().clone();
+                let carrying = async {
+                    let permit = admission?.await.map_err(not_admitted)?;
+                    pipeline.carry_out(request, listeners, since, cancel, permit).await
+                };
+                let reply = match carrying.await {
+                    Ok(value) => ToolReply::Done { value },
+                    Err(Stopped::Failed(failure)) => failure.into(),
+                    Err(Stopped::NeedsApproval(approval)) => ToolReply::NeedsApproval { approval },
+                };
+                recorded.end_with(&reply).await;
+                reply
             });
-            match carried.await {
-                Ok(Ok(value)) => ToolReply::Done { value },
-                Ok(Err(Stopped::Failed(failure))) => failure.into(),
-                Ok(Err(Stopped::NeedsApproval(approval))) => ToolReply::NeedsApproval { approval },
-                Err(error) => crashed(error).into(),
-            }
+            carried.await.unwrap_or_else(|error| crashed(error).into())
         }
     }
 
@@ -193,8 +211,15 @@ impl Executor {
         io: RunIo,
         ends: EndRequests,
     ) -> Result<Outcome, Failure> {
-        let basis = self.basis(&request)?;
-        self.pipeline.run_command(request, &basis, io, ends).await.map(|(_, outcome)| outcome)
+        let recorded = self.begin_command(&request).await?;
+        let running = async {
+            let basis = self.basis(&request)?;
+            let facts = recorded.facts();
+            self.pipeline.run_command(request, &basis, io, ends, facts).await
+        };
+        let outcome = running.await.map(|(_, outcome)| outcome);
+        recorded.end_of(&outcome).await;
+        outcome
     }
 
     /// The same, with the outcome as an agent would be shown it. Both streams are kept
@@ -208,13 +233,36 @@ impl Executor {
         io: RunIo,
         ends: EndRequests,
     ) -> Result<Normalized, Failure> {
-        let basis = self.basis(&request)?;
-        let spill = Some(basis.workspace.clone());
-        let io = RunIo { stdout: None, stderr: None, terminal: None, spill, ..io };
-        let (grant, outcome) = self.pipeline.run_command(request, &basis, io, ends).await?;
-        let ending = outcome.ending.clone();
-        let value = finish(grant, outcome, basis.workspace, Notes::default()).await?;
-        Ok(Normalized { ending, value })
+        let recorded = self.begin_command(&request).await?;
+        let running = async {
+            let basis = self.basis(&request)?;
+            let spill = Some(basis.workspace.clone());
+            let io = RunIo { stdout: None, stderr: None, terminal: None, spill, ..io };
+            let facts = recorded.facts();
+            let (grant, outcome) =
+                self.pipeline.run_command(request, &basis, io, ends, facts).await?;
+            let ending = outcome.ending.clone();
+            let value = finish(grant, outcome, basis.workspace, Notes::default()).await?;
+            Ok(Normalized { ending, value })
+        };
+        let normalized = running.await;
+        recorded.end_of(&normalized).await;
+        normalized
+    }
+
+    /// Records that a command is to be run.
+    async fn begin_command(&self, request: &CommandRequest) -> Result<RecordedCall, Failure> {
+        self.audit.begin_command(COMMAND_SESSION, &request.argv).await
+    }
+
+    /// Records that calls are served from now on.
+    pub(crate) async fn started(&self) -> Result<(), AuditError> {
+        self.audit.start(&self.pipeline.settings.workspace).await
+    }
+
+    /// Records that no more calls are served.
+    pub(crate) async fn stopped(&self) {
+        self.audit.stop().await;
     }
 
     /// Canonical names of the tools that may be used now, in catalogue order.

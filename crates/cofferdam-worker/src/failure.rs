@@ -9,7 +9,7 @@ use cofferdam_fs::{PathError, WorkspaceError};
 use cofferdam_policy::{PendingGrant, Refusal, profile::ProfileError};
 use cofferdam_protocol::{ErrorCode, Failure};
 
-use crate::tool_control::ToolControlError;
+use crate::{audit::AuditError, tool_control::ToolControlError};
 
 pub(crate) fn of_workspace(error: &WorkspaceError) -> Failure {
     Failure::new(ErrorCode::WorkspaceInvalid, chain(error)).with_hint(error.hint())
@@ -89,6 +89,10 @@ pub(crate) fn of_start(not_started: &NotStarted) -> Failure {
         Some(hint) => failure.with_hint(hint.clone()),
         None => failure,
     }
+}
+
+pub(crate) fn of_audit(error: &AuditError) -> Failure {
+    Failure::new(ErrorCode::AuditUnavailable, chain(error)).with_hint(error.hint())
 }
 
 /// An error and its sources on one line.

@@ -1,4 +1,5 @@
-//! The executor process: sessions, tools, the pipeline from request to reply, the socket server.
+//! The executor process: sessions, tools, the pipeline from request to reply, the audit log, the
+//! socket server.
 //!
 //! [`Executor`] alone carries calls through their stages (plan, authorize, execute, normalize), and
 //! cannot fail: every failure is a reply with a code. [`serve`] lets other processes of the same
@@ -10,6 +11,7 @@
 
 mod approvals;
 mod asking;
+pub mod audit;
 mod control;
 mod executor;
 mod failure;

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     approvals::Approvals,
     asking::{ApprovalEvent, Caller, HeldCall, Stopped},
+    audit::Facts,
     executor::CommandRequest,
     failure,
     generation::{Basis, Generation, Generations},
@@ -74,6 +75,8 @@ pub(crate) struct GrantedCall {
 pub(crate) struct Listeners {
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
     pub(crate) questions: Option<mpsc::Sender<ApprovalEvent>>,
+    /// What is recorded of it.
+    pub(crate) facts: Facts,
 }
 
 /// What a tool planned.
@@ -122,7 +125,7 @@ impl Pipeline {
         permit: Permit,
     ) -> Result<Value, Stopped> {
         let (run_progress, seen) = watch::channel(RunProgress::default());
-        let Listeners { progress, questions } = listeners;
+        let Listeners { progress, questions, facts } = listeners;
         let telling = async {
             match progress {
                 Some(to) => progress::report(to, seen, since).await,
@@ -134,6 +137,7 @@ impl Pipeline {
             digest: request.call.digest()?,
             elicitation: request.elicitation,
             questions,
+            facts,
             permit,
             progress: run_progress,
             cancel,
@@ -233,7 +237,9 @@ impl Pipeline {
         caller: Caller,
     ) -> Result<Value, Stopped> {
         let RunPlan { command, input, mut notes, repair } = plan;
-        let mut grant = match self.decide(command, &basis)? {
+        let decision = self.decide(command, &basis)?;
+        caller.facts.decided(&decision);
+        let mut grant = match decision {
             Decision::Granted(grant) => *grant,
             // Never repaired: what a person is shown is what runs.
             Decision::NeedsApproval(pending) => {
@@ -272,7 +278,8 @@ impl Pipeline {
 
     async fn run_granted(&self, granted: GrantedCall, caller: Caller) -> Result<Value, Stopped> {
         let GrantedCall { grant, input, notes, workspace } = granted;
-        let Caller { progress, cancel, permit: _permit, .. } = caller;
+        let Caller { progress, cancel, facts, permit: _permit, .. } = caller;
+        facts.granted(&grant);
         if cancel.is_cancelled() {
             return Err(cancelled_before().into());
         }
@@ -284,6 +291,7 @@ impl Pipeline {
         };
         let ends = EndRequests { kill: cancel, ..EndRequests::default() };
         let outcome = self.execute(&grant, &workspace, io, ends).await?;
+        facts.ran(&outcome);
         if let Ending::NotStarted(reason) = &outcome.ending
             && reason.kind == NotStartedKind::Sandbox
         {
@@ -309,6 +317,7 @@ impl Pipeline {
         basis: &Basis,
         io: RunIo,
         ends: EndRequests,
+        facts: &Facts,
     ) -> Result<(Grant, Outcome), Failure> {
         if request.argv.is_empty() {
             return Err(Failure::new(ErrorCode::InvalidArguments, "there is no command to run")
@@ -330,7 +339,9 @@ impl Pipeline {
         };
         let runtimes = &basis.generation.runtimes;
         tools::support(&mut command, runtimes.support(&basis.profile, workspace).await);
-        let grant = match self.decide(command, basis)? {
+        let decision = self.decide(command, basis)?;
+        facts.decided(&decision);
+        let grant = match decision {
             Decision::Granted(grant) => *grant,
             Decision::NeedsApproval(pending)
                 if self.settings.approval.channel == ApprovalChannel::None =>
@@ -344,7 +355,9 @@ impl Pipeline {
                 return Err(failure::of_unasked(&pending, "add `--approve` to agree to it"));
             }
         };
+        facts.granted(&grant);
         let outcome = self.execute(&grant, workspace, io, ends).await?;
+        facts.ran(&outcome);
         Ok((grant, outcome))
     }
 

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use cofferdam_policy::{profile::Profiles, tool_rules::ToolRules};
 
+use crate::audit::AuditSettings;
+
 /// Settings of one executor.
 #[derive(Clone, Debug)]
 pub struct WorkerSettings {
@@ -31,6 +33,8 @@ pub struct WorkerSettings {
     pub tools_file: Option<PathBuf>,
     /// How people are asked.
     pub approval: ApprovalSettings,
+    /// Where calls are recorded; `None` for nowhere.
+    pub audit: Option<AuditSettings>,
 }
 
 /// How people are asked.

@@ -59,6 +59,7 @@ pub(crate) fn generations(tools: ToolRules) -> Generations {
         backend: None,
         tools_file: None,
         approval: ApprovalSettings::default(),
+        audit: None,
     };
     Generations::new(Generation::new(rules, &settings, Path::new("/w")).unwrap())
 }

@@ -68,6 +68,7 @@ pub(crate) fn executor(
         backend: choice.backend,
         tools_file: None,
         approval: approval(config, default),
+        audit: None,
     })
 }
 

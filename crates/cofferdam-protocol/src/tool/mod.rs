@@ -10,9 +10,8 @@ pub use execute::{BashExecute, PythonExecute};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha256};
 
-use crate::{ErrorCode, Failure, arguments};
+use crate::{ErrorCode, Failure, arguments, digest};
 
 /// The most source code one call may carry, in bytes. More belongs in a file.
 pub const MAX_CODE_BYTES: usize = 4 * 1024 * 1024;
@@ -172,7 +171,7 @@ impl ToolCall {
         }
     }
 
-    /// sha256 of the checked arguments as compact JSON, in hexadecimal.
+    /// sha256 of the checked arguments as canonical JSON, in hexadecimal: see [`digest`].
     ///
     /// Arguments that mean the same to the tool (`"5"` and `5`, a value left out and its default) have
     /// the same digest.
@@ -180,15 +179,13 @@ impl ToolCall {
     /// # Errors
     /// `internal` when the arguments cannot be written as JSON, which checked ones always can.
     pub fn digest(&self) -> Result<String, Failure> {
-        let written = match self {
-            Self::Python(call) => serde_json::to_vec(call),
-            Self::Bash(call) => serde_json::to_vec(call),
-            Self::Attribute(call) => serde_json::to_vec(call),
+        let digest = match self {
+            Self::Python(call) => digest::of(call),
+            Self::Bash(call) => digest::of(call),
+            Self::Attribute(call) => digest::of(call),
         };
-        let written = written.map_err(|_| {
-            Failure::new(ErrorCode::Internal, "the arguments cannot be written down")
-        })?;
-        Ok(Sha256::digest(written).iter().map(|byte| format!("{byte:02x}")).collect())
+        digest
+            .map_err(|_| Failure::new(ErrorCode::Internal, "the arguments cannot be written down"))
     }
 
     /// Canonical name of the tool that is called.

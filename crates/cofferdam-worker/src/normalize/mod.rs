@@ -12,7 +12,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use cofferdam_backend::{Ending, Outcome};
+use cofferdam_backend::{Ending, Outcome, Usage};
 use cofferdam_fs::Workspace;
 use cofferdam_policy::{Dimension, Grant};
 use serde_json::{Map, Value, json};
@@ -93,19 +93,24 @@ pub(crate) fn normalize(finished: Finished<'_>) -> Value {
     if !outcome.quarantined.is_empty() {
         put("quarantined", quarantined(&outcome));
     }
-    put("duration_ms", measured(milliseconds(outcome.duration)));
-    put(
-        "usage",
-        json!({
-            "cpu_ms": measured(milliseconds(outcome.usage.cpu)),
-            "peak_memory_mib": measured(outcome.usage.peak_memory_bytes as f64 / 1_048_576.0),
-        }),
-    );
+    put("duration_ms", duration_ms(outcome.duration));
+    put("usage", usage(&outcome.usage));
     put("sandbox", sandbox(&outcome, grant, &notes));
     Value::Object(shown)
 }
 
-fn returncode(ending: &Ending) -> Value {
+pub(crate) fn duration_ms(duration: Duration) -> Value {
+    measured(milliseconds(duration))
+}
+
+pub(crate) fn usage(usage: &Usage) -> Value {
+    json!({
+        "cpu_ms": measured(milliseconds(usage.cpu)),
+        "peak_memory_mib": measured(usage.peak_memory_bytes as f64 / 1_048_576.0),
+    })
+}
+
+pub(crate) fn returncode(ending: &Ending) -> Value {
     match ending {
         Ending::Exited(status) => (*status).into(),
         Ending::Signaled(signal) => (-signal).into(),
@@ -113,7 +118,7 @@ fn returncode(ending: &Ending) -> Value {
     }
 }
 
-fn verdict(ending: &Ending) -> &'static str {
+pub(crate) fn verdict(ending: &Ending) -> &'static str {
     match ending {
         Ending::Exited(0) => "ok",
         Ending::Exited(_) => "exit",
@@ -137,7 +142,7 @@ fn error(ending: &Ending) -> Option<String> {
     }
 }
 
-fn limits_hit(outcome: &Outcome, truncated: bool, output_kib: u64) -> Value {
+pub(crate) fn limits_hit(outcome: &Outcome, truncated: bool, output_kib: u64) -> Value {
     let mut hit: Vec<_> = outcome.limits_hit.iter().map(|hit| (hit.limit, hit.value)).collect();
     // Bytes that are no text can be too long only once they are shown.
     if truncated && !hit.iter().any(|(limit, _)| *limit == "output") {

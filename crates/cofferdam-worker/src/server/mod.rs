@@ -17,7 +17,7 @@ use tokio::{
 };
 use tokio_util::{either::Either, sync::CancellationToken, task::TaskTracker};
 
-use crate::Executor;
+use crate::{Executor, audit::AuditError};
 use handshake::{Peer, Refused, Stream};
 
 pub use admin::serve_admin;
@@ -69,6 +69,9 @@ pub enum ServeError {
     /// A TCP socket that other machines can reach.
     #[error("a TCP endpoint must be a loopback address")]
     NotLoopback,
+    /// Calls cannot be recorded, and shall not run unrecorded.
+    #[error(transparent)]
+    Audit(AuditError),
     /// The socket does not tell its address.
     #[error("asking the socket for its address")]
     Address(#[source] io::Error),
@@ -94,6 +97,7 @@ pub async fn serve(
             return Err(ServeError::NotLoopback);
         }
     }
+    executor.started().await.map_err(ServeError::Audit)?;
     let kill = CancellationToken::new();
     let tasks = TaskTracker::new();
     let server = Server {
@@ -105,8 +109,9 @@ pub async fn serve(
         tasks: tasks.clone(),
     };
     // The first call then need not wait; what is missing is known before anybody needs it.
+    let prepared = executor.clone();
     let preparing = tasks.spawn(async move {
-        if let Err(failure) = executor.prepare().await {
+        if let Err(failure) = prepared.prepare().await {
             tracing::warn!(hint = failure.hint, "{}", failure.message);
         }
     });
@@ -126,6 +131,7 @@ pub async fn serve(
             tracing::warn!("connections were cut off with answers under way");
         }
     }
+    executor.stopped().await;
     Ok(())
 }
 

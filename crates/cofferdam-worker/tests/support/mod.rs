@@ -75,6 +75,7 @@ pub(crate) fn settings(workspace: &Path) -> WorkerSettings {
         backend: None,
         tools_file: None,
         approval: ApprovalSettings::default(),
+        audit: None,
     }
 }
 
