@@ -9,6 +9,7 @@ that only the leftovers were wrong.
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import time
@@ -21,12 +22,20 @@ GRACE_S = 10.0
 LEFTOVERS = 97
 
 
+def hear_signals() -> None:
+    """A shell's background job ignores the interrupt, and whatever it starts does so too."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def main(command: list[str]) -> int:
     """Runs `command` and returns the status to end with."""
     harness.adopt_orphans()
     try:
         # In a session of its own, as below a real init: the kernel ends stopped orphans only then.
-        status = subprocess.run(command, check=False, start_new_session=True).returncode
+        status = subprocess.run(
+            command, check=False, start_new_session=True, preexec_fn=hear_signals
+        ).returncode
     except KeyboardInterrupt:
         harness.kill_descendants()
         return 130
