@@ -120,10 +120,10 @@ fn confine_this_thread() -> Result<Confinement, ConfineError> {
     let landlock = apply_landlock().map_err(ConfineError::Landlock)?;
     if landlock {
         // Now, for afterwards the filter would answer in Landlock's place.
-        expect_unopenable(&openable, io::ErrorKind::PermissionDenied)?;
+        expect_unopenable(&openable)?;
     }
     seccompiler::apply_filter(&program).map_err(ConfineError::Filter)?;
-    expect_unopenable(&openable, io::ErrorKind::PermissionDenied)?;
+    expect_unopenable(&openable)?;
     expect_unexecutable()?;
     Ok(Confinement { landlock })
 }
@@ -141,10 +141,11 @@ fn apply_landlock() -> Result<bool, RulesetError> {
         && matches!(status.landlock, LandlockStatus::Available { .. }))
 }
 
-fn expect_unopenable(paths: &[&'static str], expected: io::ErrorKind) -> Result<(), ConfineError> {
+fn expect_unopenable(paths: &[&'static str]) -> Result<(), ConfineError> {
     for path in paths {
         let outcome = match File::open(Path::new(path)) {
-            Err(error) if error.kind() == expected => continue,
+            // EACCES from Landlock, EPERM from the filter.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
             Err(error) => format!("failed otherwise: {error}"),
             Ok(_) => "succeeded".to_owned(),
         };
@@ -163,4 +164,153 @@ fn expect_unexecutable() -> Result<(), ConfineError> {
         Ok(_) => "succeeded".to_owned(),
     };
     Err(ConfineError::NotHeld { canary: Canary::Execute, outcome })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixListener, UnixStream};
+
+    use super::*;
+
+    /// Confines a thread of its own, which is what the rules bind, and runs `inside` there.
+    fn confined<T: Send + 'static>(inside: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(|| {
+            confine_this_thread().unwrap();
+            inside()
+        })
+        .join()
+        .unwrap()
+    }
+
+    fn is_denied<T>(outcome: io::Result<T>) -> bool {
+        outcome.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    }
+
+    #[test]
+    fn nothing_can_be_opened_made_or_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        std::fs::write(&path, "x").unwrap();
+        // The positive control: all of it works before.
+        File::open(&path).unwrap();
+        let inside = path.clone();
+        let denied = confined(move || {
+            [
+                is_denied(File::open(&inside)),
+                is_denied(File::create(inside.with_extension("new"))),
+                is_denied(std::fs::read_dir(inside.parent().unwrap())),
+                is_denied(std::fs::remove_file(&inside)),
+                is_denied(std::fs::create_dir(inside.with_extension("dir"))),
+                is_denied(std::fs::rename(&inside, inside.with_extension("moved"))),
+            ]
+        });
+        assert_eq!(denied, [true; 6]);
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "what is tried is that no program starts")]
+    fn no_program_can_be_executed_by_the_thread_or_its_children() {
+        let program = std::env::current_exe().unwrap();
+        let list = |program: &Path| Command::new(program).arg("--list").output();
+        assert!(list(&program).is_ok());
+        let outcomes = confined(move || {
+            let here = list(&program);
+            let below = std::thread::spawn(move || list(&program)).join().unwrap();
+            [is_denied(here), is_denied(below)]
+        });
+        assert_eq!(outcomes, [true, true]);
+    }
+
+    #[test]
+    fn other_processes_and_new_listeners_are_out_of_reach() {
+        let pid = rustix::process::getpid();
+        let outcomes = confined(move || {
+            [
+                is_denied(std::net::TcpListener::bind("127.0.0.1:0")),
+                is_denied(rustix::process::test_kill_process(pid).map_err(io::Error::from)),
+                is_denied(rustix::process::chdir("/").map_err(io::Error::from)),
+            ]
+        });
+        assert_eq!(outcomes, [true; 3]);
+    }
+
+    #[test]
+    fn connecting_to_a_socket_by_its_path_still_works_also_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let connected = confined(move || [(); 2].map(|()| UnixStream::connect(&path).is_ok()));
+        assert_eq!(connected, [true, true]);
+        listener.accept().unwrap();
+    }
+
+    #[test]
+    fn a_confined_runtime_serves_and_reconnects() {
+        use crate::client::WorkerClient;
+
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("worker");
+        let worker = std::thread::spawn({
+            let listener = UnixListener::bind(&path).unwrap();
+            move || {
+                for _ in 0..2 {
+                    answer_one_health_question(&listener);
+                }
+            }
+        });
+        let healths = confined(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let endpoint = cofferdam_protocol::Endpoint::Unix(path);
+                let client = WorkerClient::connect(endpoint, None).await.unwrap();
+                let first = client.health().await;
+                client.connection_lost().await;
+                let second = client.health().await;
+                [first.is_ok(), second.is_ok()]
+            })
+        });
+        assert_eq!(healths, [true, true]);
+        worker.join().unwrap();
+    }
+
+    /// Serves one connection as a worker would that dies after its first answer.
+    fn answer_one_health_question(listener: &UnixListener) {
+        use std::io::{Read, Write};
+
+        use cofferdam_protocol::{FromWorker, Health, Hello, PROTOCOL_VERSION, frame};
+
+        let (mut stream, _) = listener.accept().unwrap();
+        let hello = FromWorker::Hello(Hello { version: PROTOCOL_VERSION, token: None });
+        let health = Health { pid: 1, running: 0, queued: 0, generation: 1, reload_error: None };
+        let health = FromWorker::Health { id: 1, health };
+        for answer in [hello, health] {
+            let mut length = [0; 4];
+            stream.read_exact(&mut length).unwrap();
+            let mut payload = vec![0; u32::from_be_bytes(length) as usize];
+            stream.read_exact(&mut payload).unwrap();
+            let answer = frame::encode(&answer).unwrap();
+            stream.write_all(&(answer.len() as u32).to_be_bytes()).unwrap();
+            stream.write_all(&answer).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_process_with_more_threads_is_not_confined_and_says_why() {
+        // The test harness has threads of its own beside this one.
+        let error = confine().unwrap_err();
+        assert!(
+            matches!(error, ConfineError::OtherThreads { threads } if threads > 1),
+            "{error:?}"
+        );
+        File::open("/proc/self/exe").unwrap();
+    }
+
+    #[test]
+    fn a_canary_that_is_not_held_is_an_error() {
+        let error = expect_unopenable(&["/"]).unwrap_err();
+        assert_eq!(error.to_string(), "the proof failed: opening `/` succeeded");
+        let error = expect_unexecutable().unwrap_err();
+        assert!(error.to_string().contains("executing a program failed otherwise"), "{error}");
+    }
 }

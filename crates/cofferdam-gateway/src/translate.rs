@@ -115,3 +115,123 @@ fn object(schema: Value) -> JsonObject {
         _ => JsonObject::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(spelling: ToolNames) -> Vec<String> {
+        let listed = listed_tools(spelling, ResultForm::Wrapped);
+        listed.iter().map(|listed| listed.tool.name.to_string()).collect()
+    }
+
+    #[test]
+    fn names_are_listed_as_set_and_stay_legal_and_unique() {
+        assert!(names(ToolNames::Dotted).iter().all(|name| name.contains('.')));
+        assert!(names(ToolNames::Underscore).iter().all(|name| !name.contains('.')));
+        let both = names(ToolNames::Both);
+        let hidden = both.iter().filter(|name| name.contains("get_attribute_payload"));
+        assert_eq!(hidden.collect::<Vec<_>>(), ["executor.get_attribute_payload"]);
+        let underscored: std::collections::BTreeSet<_> =
+            names(ToolNames::Dotted).iter().map(|name| tool::underscored(name)).collect();
+        assert_eq!(underscored.len(), names(ToolNames::Dotted).len());
+        for name in both {
+            assert!(name.len() <= 45 && !name.starts_with('_'), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_tool_has_all_hints_and_a_title_and_a_closed_schema() {
+        for ListedTool { tool, .. } in listed_tools(ToolNames::Dotted, ResultForm::Wrapped) {
+            let tool = serde_json::to_value(tool).unwrap();
+            for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
+                assert!(tool["annotations"][hint].is_boolean(), "{hint} of {tool}");
+            }
+            assert_eq!(tool["annotations"]["title"], tool["title"]);
+            assert_eq!(tool["inputSchema"]["type"], "object");
+            assert_eq!(tool["inputSchema"]["additionalProperties"], false);
+            assert!(tool["inputSchema"]["properties"].is_object());
+            let description = tool["description"].as_str().unwrap();
+            assert!(description.len() < 2_048 && description.contains("Args:"), "{description}");
+        }
+    }
+
+    #[test]
+    fn a_run_tool_is_listed_with_its_output_schema_and_how_much_a_client_may_show() {
+        let find = |form| {
+            listed_tools(ToolNames::Dotted, form)
+                .into_iter()
+                .find(|listed| listed.canonical == RUN_TOOLS[1])
+                .map(|listed| serde_json::to_value(listed.tool).unwrap())
+                .unwrap()
+        };
+        let mut tool = find(ResultForm::Wrapped);
+        tool["description"] = json!("…");
+        tool["inputSchema"] = json!("…");
+        insta::assert_json_snapshot!(tool, @r#"
+        {
+          "name": "bash_coding_tool.execute",
+          "title": "Run Bash in a sandbox",
+          "description": "…",
+          "inputSchema": "…",
+          "outputSchema": {
+            "type": "object",
+            "properties": {
+              "result": {},
+              "img_path": {
+                "oneOf": [
+                  {
+                    "type": "string"
+                  },
+                  {
+                    "type": "array",
+                    "items": {
+                      "type": "string"
+                    }
+                  }
+                ]
+              }
+            },
+            "additionalProperties": true,
+            "x-fastmcp-wrap-result": true
+          },
+          "annotations": {
+            "title": "Run Bash in a sandbox",
+            "readOnlyHint": false,
+            "destructiveHint": true,
+            "idempotentHint": false,
+            "openWorldHint": false
+          },
+          "_meta": {
+            "anthropic/maxResultSizeChars": 200000
+          }
+        }
+        "#);
+        assert_eq!(find(ResultForm::Plain).get("outputSchema"), None);
+    }
+
+    #[test]
+    fn the_tool_that_is_not_wrapped_has_no_output_schema() {
+        for listed in listed_tools(ToolNames::Dotted, ResultForm::Wrapped) {
+            let is_plain = listed.canonical.ends_with(NOT_FOR_MODELS);
+            assert_eq!(listed.tool.output_schema.is_none(), is_plain, "{}", listed.canonical);
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_no_object_is_a_fault() {
+        let result = done(json!(["messages"]), true);
+        assert_eq!(result.is_error, Some(true));
+        assert_eq!(result.structured_content, None);
+    }
+
+    #[test]
+    fn key_order_and_numbers_survive() {
+        let object = json!({ "z": 1, "a": u64::MAX, "m": -1.5, "n": i64::MIN });
+        let result = done(object.clone(), true);
+        let text = serde_json::to_value(&result.content[0]).unwrap()["text"].clone();
+        let expected = r#"{"z":1,"a":18446744073709551615,"m":-1.5,"n":-9223372036854775808}"#;
+        assert_eq!(text, expected);
+        assert_eq!(result.structured_content, Some(json!({ "result": object })));
+    }
+}
