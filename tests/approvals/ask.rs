@@ -1,6 +1,6 @@
 //! A world in which calls are asked about.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, process::Command};
 
 use serde_json::{Value, json};
 
@@ -27,6 +27,13 @@ pub(crate) fn world(configuration: &str) -> World {
     let text = format!("[execution]\ndefault_profile = \"ask\"\n{configuration}");
     std::fs::write(config(&world), text).expect("a file can be written");
     world
+}
+
+/// The program in this world, where it finds no server but those of this world.
+pub(crate) fn cofferdam(world: &World) -> Command {
+    let mut command = world.cofferdam();
+    command.env("COFFERDAM_RUNTIME_DIR", world.outside("servers"));
+    command
 }
 
 /// Writes the profile that asks about every call, with more at its end.

@@ -5,7 +5,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     net::TcpStream,
-    process::{ChildStdin, Command, Stdio},
+    process::{ChildStdin, Stdio},
     sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel},
     thread,
     time::Instant,
@@ -92,8 +92,9 @@ pub(crate) fn start(
 
 /// `cofferdam serve` of this world.
 pub(crate) fn serve(world: &World) -> Served {
-    let options = ask::options(world);
-    let mut server = Server::serve(world, &options.each_ref().map(String::as_str));
+    let mut command = ask::cofferdam(world);
+    command.args(["serve", "--mcp-port", "0"]).args(ask::options(world)).stdin(Stdio::null());
+    let mut server = Server::start(command);
     let url = server.ready().address;
     Served { server, url: Some(url) }
 }
@@ -107,7 +108,7 @@ pub(crate) fn connect(served: &Served, era: Era, capabilities: &Value) -> Client
 }
 
 fn stdio(world: &World) -> (Server, Connection, Receiver<Value>) {
-    let mut command: Command = world.cofferdam();
+    let mut command = ask::cofferdam(world);
     command.arg("stdio").args(ask::options(world));
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let (mut server, to, from) = Server::start_piped(command);

@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use crate::{
-    ask::{BASH, counted, profile, runs, world},
+    ask::{BASH, cofferdam, counted, profile, runs, world},
     client::{Client, Era, Transport, WAYS, can_ask, code, refusal, start},
     support::{Finish, Finished, World, between_looks, client::value},
 };
 
 /// `cofferdam approvals ARGUMENTS…`
 fn approvals(world: &World, arguments: &[&str]) -> Finished {
-    world.cofferdam().arg("approvals").args(arguments).finish()
+    cofferdam(world).arg("approvals").args(arguments).finish()
 }
 
 /// The calls that wait.
@@ -158,7 +158,7 @@ fn an_approval_does_not_outlive_the_profiles_it_was_asked_under() {
         let asked = client.call_until_asked(BASH, &counted());
         // Another generation, with nothing different that this call would use.
         profile(&world, "[limits]\npids = 99\n");
-        world.cofferdam().arg("reload").finish().expect_code(0);
+        cofferdam(&world).arg("reload").finish().expect_code(0);
         let answer = client.respond(&asked, &json!({ "action": "accept" }));
         assert_eq!(code(&answer), "approval_required", "{way:?}");
         assert!(refusal(&answer).starts_with("the profiles were read again"), "{answer}");
@@ -178,7 +178,7 @@ fn a_tool_that_was_switched_off_while_its_call_waited_does_not_run() {
         let world = world("");
         let (_served, mut client) = start(&world, way, &can_ask());
         let asked = client.call_until_asked(BASH, &counted());
-        world.cofferdam().args(["tools", "deactivate", "bash_*"]).finish().expect_code(0);
+        cofferdam(&world).args(["tools", "deactivate", "bash_*"]).finish().expect_code(0);
         let answer = client.respond(&asked, &json!({ "action": "accept" }));
         assert_eq!(code(&answer), "tool_inactive", "{way:?}");
         assert_eq!(runs(&world), 0, "{way:?}");
@@ -191,7 +191,7 @@ fn approvals_of_a_worker_that_died_are_gone() {
     let world = world("");
     let (mut served, mut client) = start(&world, (Transport::Http, Era::Modern), &can_ask());
     let asked = client.call_until_asked(BASH, &counted());
-    let status = world.cofferdam().args(["status", "--json"]).finish().expect_code(0).json();
+    let status = cofferdam(&world).args(["status", "--json"]).finish().expect_code(0).json();
     let pid = status["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a number");
     let worker = Watched::new(pid);
     worker.signal(rustix::process::Signal::KILL);
