@@ -227,6 +227,68 @@ fn the_end_of_one_run_does_not_open_another() {
     assert_eq!(reply["stdout"], "1\n", "{reply}");
 }
 
+/// B5: a descriptor of a folder, passed on and used after the run that it comes from has ended.
+#[test]
+fn a_folder_that_one_run_passes_to_another_keeps_its_rules() {
+    let carved = Carved::new();
+    carved.write(".env", "SECRET");
+    carved.write(".git/config", "original");
+    let receive = "import os, socket\ns = socket.socket(socket.AF_UNIX); s.bind('s'); s.listen(1)\n\
+                   c, _ = s.accept()\n_, fds, _, _ = socket.recv_fds(c, 9, 1)\n\
+                   while not os.path.exists('gone'): pass\n\
+                   for name, flags in (('.env', os.O_RDONLY), ('.git/config', os.O_WRONLY)):\n  \
+                   try: os.open(name, flags, dir_fd=fds[0]); print('OPENED', name)\n  \
+                   except OSError as error: print(error.errno)\n";
+    let send = "import os, socket\ns = socket.socket(socket.AF_UNIX); s.connect('s')\n\
+                socket.send_fds(s, [b'x'], [os.open('.', os.O_RDONLY)])\n";
+    carved.write("receive.py", receive);
+    carved.write("send.py", send);
+    let call = serde_json::json!({ "code": "/usr/bin/python3 receive.py" }).to_string();
+    let receiver = program()
+        .args(["call", "--config"])
+        .arg(carved.config.path().join("cofferdam.toml"))
+        .args(["bash_coding_tool.execute", "-w"])
+        .arg(carved.place.path())
+        .arg(call)
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("a run");
+    crate::support::eventually("the receiver listens", || carved.path("s").exists());
+    let sent = carved.run("/usr/bin/python3 send.py");
+    assert_eq!(sent["returncode"], 0, "{sent}");
+    fs::write(carved.path("gone"), "").expect("a file");
+    let output = receiver.wait_with_output().expect("the end");
+    let reply: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(reply["stdout"], "13\n30\n", "{reply}");
+}
+
+/// B2: other ways in which git finds its configuration, and closed folders.
+#[test]
+fn git_cannot_be_led_to_a_configuration_of_another_name() {
+    for attack in [
+        "mkdir -p r store; echo 'gitdir: ../store' > r/.git",
+        "mkdir -p r store; ln -s ../store r/.git",
+        "mkdir -p r/.git; echo 'x' > r/.git/commondir",
+        "mkdir -p r/.git/modules/m; echo '[core]' > r/.git/modules/m/config",
+        "mkdir -p r/.git; ln -s ../../hk r/.git/hooks",
+        "mkdir -p r/.git/hooks; echo evil > r/.git/hooks/x; chmod 111 r/.git/hooks",
+        "mkdir -p r/.git; echo '[remote \"a\"] [core] fsmonitor = \"x\" #]' > r/.git/config; \
+         chmod 555 r/.git",
+    ] {
+        // Under the shipped rules, which let plain repositories through.
+        let place = Place::new();
+        let call = serde_json::json!({ "code": attack }).to_string();
+        let mut command = program();
+        command.args(["call", "bash_coding_tool.execute", "-w"]).arg(place.path()).arg(call);
+        let reply: Value = serde_json::from_str(Answer::of(&mut command).ok()).expect("JSON");
+        let moved = quarantined(&reply);
+        assert_eq!(moved.len(), 1, "{attack}: {reply}");
+        assert!(moved[0].starts_with("r/.git"), "{attack}: {reply}");
+        assert!(reply["quarantined"][0]["kept_as"].is_string(), "{attack}: {reply}");
+        assert!(fs::symlink_metadata(place.path().join(&moved[0])).is_err(), "{attack}");
+    }
+}
+
 /// B6
 #[test]
 fn a_working_directory_outside_is_refused() {

@@ -8,6 +8,7 @@ use std::{collections::VecDeque, io::Write};
 
 use cofferdam_fs::{Spill, Workspace};
 use tokio::{io::AsyncReadExt, net::unix::pipe};
+use tokio_util::sync::CancellationToken;
 
 use crate::Captured;
 
@@ -139,16 +140,28 @@ impl Capture {
 
     /// Reads a stream to its end, or until told that there is no point in going on.
     ///
-    /// `kept` is told the bytes and the last line after every read.
+    /// `kept` is told the bytes and the last line after every read. After `enough`, only what is in
+    /// the pipe already is taken: another run may hold an end that it was passed.
     pub(crate) async fn read(
         mut self,
         mut stream: pipe::Receiver,
+        enough: CancellationToken,
         mut kept: impl FnMut(usize, &Self),
     ) -> Self {
         // As large as a pipe: one read empties it.
         let mut buffer = vec![0; 64 * 1024];
+        let mut is_last = false;
         loop {
-            let length = match stream.read(&mut buffer).await {
+            let read = tokio::select! {
+                biased;
+                () = enough.cancelled(), if !is_last => {
+                    is_last = true;
+                    stream.try_read(&mut buffer)
+                }
+                read = stream.read(&mut buffer), if !is_last => read,
+                else => return self,
+            };
+            let length = match read {
                 Ok(0) | Err(_) => return self,
                 Ok(length) => length,
             };

@@ -21,8 +21,14 @@ use crate::{folders::Folder, outcome::Quarantined};
 /// How far the workspace is looked through. What lies deeper is denied as a whole.
 const WALK: WalkLimits = WalkLimits { depth: 128, entries: 2_000_000 };
 
-/// The most entries that are quarantined one by one after a run; what is left is reported.
-const MOST_QUARANTINED: usize = 1000;
+/// The most entries that are moved after a run. With more, the run is reported as not settled.
+const MOST_QUARANTINED: usize = 20_000;
+
+/// The rule by which a `.git` that is no folder is held, where rules are about repositories.
+const GIT_ELSEWHERE: &str = "**/.git that is no folder";
+
+/// Why a folder that nobody could look into is moved.
+const OPAQUE: &str = "too deep, or closed, to be looked into";
 
 /// What walks remember, by folder and rules: most of a workspace does not change between two runs.
 #[derive(Debug, Default)]
@@ -234,12 +240,19 @@ fn after(
         }
         left = look_again(rules, workspace, before, memory)?;
     }
-    let appeared = left.appeared;
-    let allowed = |path: &Path| {
-        rules.allow_new_repositories() && crate::repositories::is_plain(workspace, path)
+    let allowed = |one: &Appeared| {
+        rules.allow_new_repositories()
+            && crate::repositories::is_plain(workspace, &one.path, one.kind)
     };
+    let mut unwanted: Vec<_> = left
+        .appeared
+        .into_iter()
+        .filter(|one| !allowed(one))
+        .map(|one| (one.path, one.rule))
+        .collect();
+    unwanted.extend(left.closed.into_iter().map(|path| (path, OPAQUE.to_owned())));
     let mut quarantined = Vec::new();
-    for (path, rule) in appeared.into_iter().filter(|(path, _)| !allowed(path)) {
+    for (path, rule) in unwanted {
         match workspace.quarantine(&path) {
             Ok(kept_as) => quarantined.push(Quarantined { path, rule, kept_as: Some(kept_as) }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -249,15 +262,27 @@ fn after(
             }
         }
     }
+    if left.too_many {
+        return Err(io::Error::other("the run left more than can be moved out of place"));
+    }
     Ok(quarantined)
 }
 
 /// What a run left.
 struct Left {
-    /// What matches and was not there before, with the glob.
-    appeared: Vec<(PathBuf, String)>,
+    /// What matches and was not there before.
+    appeared: Vec<Appeared>,
     /// Folders that cannot be looked into and could be before.
     closed: Vec<PathBuf>,
+    /// There is more than was looked at.
+    too_many: bool,
+}
+
+/// Something that matches and was not there before.
+struct Appeared {
+    path: PathBuf,
+    kind: EntryKind,
+    rule: String,
 }
 
 fn look_again(
@@ -271,32 +296,53 @@ fn look_again(
         if entry.path == Path::new(QUARANTINE) && before.found.contains_key(entry.path) {
             return Descend::Past;
         }
-        let Some((kind, glob)) = rules.matching(entry.path) else { return Descend::Into };
+        let Some((rule, glob)) = rule(rules, entry.path, entry.kind) else { return Descend::Into };
         let known = before.found.get(entry.path);
         let same = known.is_some_and(|known| {
-            let found = workspace.fingerprint(entry.path);
-            found.is_ok_and(|found| (found.device, found.inode) == (known.device, known.inode))
+            workspace.fingerprint(entry.path).is_ok_and(|found| is_same(rule, known, &found))
         });
         if same {
-            // Still what was mounted over: nothing in it can have changed but by others.
-            return if kind == CarveOut::Protect { Descend::Into } else { Descend::Past };
+            // Still what was mounted over, and unchanged.
+            return if rule == CarveOut::Protect { Descend::Into } else { Descend::Past };
         }
         if appeared.len() < MOST_QUARANTINED {
-            appeared.push((entry.path.to_owned(), glob.to_owned()));
+            let (path, kind) = (entry.path.to_owned(), entry.kind);
+            appeared.push(Appeared { path, kind, rule: glob.to_owned() });
         }
         Descend::Past
     })?;
     let known = |path: &PathBuf| before.found.contains_key(path);
     let closed = walked.opaque.into_iter().filter(|path| !known(path)).collect();
-    Ok(Left { appeared, closed })
+    let too_many = !walked.complete || appeared.len() >= MOST_QUARANTINED;
+    Ok(Left { appeared, closed, too_many })
+}
+
+/// Whether an entry is the one that was there before, as it was.
+///
+/// Of what is protected, the time of its last change counts too: a run that was under way already
+/// may have moved it away, changed it, and put it back. What is denied is nobody's to obey, and its
+/// owner may change it meanwhile.
+fn is_same(rule: CarveOut, known: &Fingerprint, found: &Fingerprint) -> bool {
+    let unchanged = rule == CarveOut::Deny || known.changed == found.changed;
+    (known.device, known.inode) == (found.device, found.inode) && unchanged
 }
 
 fn wanted(rules: &CarveOuts) -> impl Fn(&Path, EntryKind) -> bool {
-    |path, _| rules.matching(path).is_some()
+    |path, kind| rule(rules, path, kind).is_some()
+}
+
+/// The rule about an entry, which may depend on what it is.
+fn rule<'a>(rules: &'a CarveOuts, path: &Path, kind: EntryKind) -> Option<(CarveOut, &'a str)> {
+    rules.matching(path).or_else(|| {
+        let elsewhere = kind != EntryKind::Directory
+            && path.file_name().is_some_and(|name| name == ".git")
+            && rules.guards_repositories();
+        elsewhere.then_some((CarveOut::Protect, GIT_ELSEWHERE))
+    })
 }
 
 fn decide(rules: &CarveOuts, path: &Path, kind: EntryKind) -> Option<CarveKind> {
-    match (rules.matching(path)?.0, kind) {
+    match (rule(rules, path, kind)?.0, kind) {
         (CarveOut::Protect, _) => Some(CarveKind::Protect),
         (CarveOut::Deny, EntryKind::Directory) => Some(CarveKind::DenyFolder),
         (CarveOut::Deny, _) => Some(CarveKind::DenyFile),

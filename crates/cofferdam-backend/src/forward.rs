@@ -7,6 +7,7 @@ use std::{
     io,
     os::fd::{AsFd, OwnedFd},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use rustix::event::{PollFd, PollFlags};
@@ -29,12 +30,16 @@ impl Forward {
         Ok(Self { thread, stop })
     }
 
-    /// Waits for the end of the input; gives the number of bytes.
-    pub(crate) async fn finish(self) -> u64 {
+    /// Waits for the end of the input, and after `patience` only until it pauses; gives the number
+    /// of bytes.
+    pub(crate) async fn finish_within(self, patience: Duration) -> u64 {
         let Self { thread, stop } = self;
-        let copied = tokio::task::spawn_blocking(move || thread.join().unwrap_or_default()).await;
+        let mut joined = tokio::task::spawn_blocking(move || thread.join().unwrap_or_default());
+        if let Ok(copied) = tokio::time::timeout(patience, &mut joined).await {
+            return copied.unwrap_or_default();
+        }
         drop(stop);
-        copied.unwrap_or_default()
+        joined.await.unwrap_or_default()
     }
 
     /// Ends the copy as soon as the input pauses.

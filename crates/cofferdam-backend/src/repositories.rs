@@ -33,7 +33,7 @@ const PLAIN_KEYS: [(&str, &[&str]); 3] = [
 
 /// Whether the entry at `path` may stay: a plain `.git/config`, hooks that are all samples, or the
 /// attributes file of git's template.
-pub(crate) fn is_plain(workspace: &Workspace, path: &Path) -> bool {
+pub(crate) fn is_plain(workspace: &Workspace, path: &Path, kind: EntryKind) -> bool {
     let names: Vec<_> = path
         .components()
         .filter_map(|component| match component {
@@ -41,9 +41,11 @@ pub(crate) fn is_plain(workspace: &Workspace, path: &Path) -> bool {
             _ => None,
         })
         .collect();
-    match names.as_slice() {
-        [.., ".git", "config"] => read(workspace, path).is_some_and(|text| is_plain_config(&text)),
-        [.., ".git", "hooks"] => only_samples(workspace, path),
+    match (names.as_slice(), kind) {
+        ([.., ".git", "config"], EntryKind::File) => {
+            read(workspace, path).is_some_and(|text| is_plain_config(&text))
+        }
+        ([.., ".git", "hooks"], EntryKind::Directory) => only_samples(workspace, path),
         _ => false,
     }
 }
@@ -65,17 +67,28 @@ fn is_plain_config(text: &str) -> bool {
         if line.ends_with('\\') {
             return false;
         }
-        if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            let name = section.split([' ', '.', '"']).next().unwrap_or_default();
-            let name = name.to_ascii_lowercase();
-            allowed = PLAIN_KEYS.iter().find(|(known, _)| *known == name).map(|(_, keys)| *keys);
+        if line.starts_with('[') {
+            let name = section(line).map(str::to_ascii_lowercase);
+            let known = PLAIN_KEYS.iter().find(|(known, _)| Some(*known) == name.as_deref());
+            allowed = known.map(|(_, keys)| *keys);
             return allowed.is_some();
         }
         let (key, value) = line.split_once('=').unwrap_or((line, ""));
         let key = key.trim().to_ascii_lowercase();
-        // `ext::` and other transports with a colon pair start programs.
-        allowed.is_some_and(|keys| keys.contains(&key.as_str())) && !value.contains("::")
+        // `ext::` and other transports with a colon pair start programs, and quotes would hide it.
+        let plain = !value.contains("::") && !value.contains(['"', '\\']);
+        allowed.is_some_and(|keys| keys.contains(&key.as_str())) && plain
     })
+}
+
+/// The name of a section, of a line that is nothing else: `[core]`, `[remote "origin"]`.
+fn section(line: &str) -> Option<&str> {
+    let inner = line.strip_prefix('[')?.strip_suffix(']')?;
+    let (name, rest) = inner.split_once(' ').unwrap_or((inner, ""));
+    let sub = rest.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let is_sub = |sub: &str| !sub.contains(['"', '\\', '[', ']']);
+    (is_name && (rest.is_empty() || sub.is_some_and(is_sub))).then_some(name)
 }
 
 fn only_samples(workspace: &Workspace, hooks: &Path) -> bool {
@@ -93,7 +106,7 @@ fn only_samples(workspace: &Workspace, hooks: &Path) -> bool {
         }
         Descend::Past
     });
-    plain && walked.is_ok_and(|walked| walked.complete)
+    plain && walked.is_ok_and(|walked| walked.complete && walked.opaque.is_empty())
 }
 
 #[cfg(test)]
@@ -120,6 +133,9 @@ mod tests {
             "[remote \"o\"]\n\turl = ext::evil",
             "[remote \"o\"]\n\tuploadpack = evil",
             "[core] fsmonitor = evil",
+            "[remote \"a\"] [core] fsmonitor = \"evil; false\" #]",
+            "[remote \"o\"]\n\turl = \"ext:\":sh",
+            "[remote \"a\\\"]\" ]",
             "[include]\n\tpath = x",
             "[remote \"o\"]\n\turl = a \\\n[core]\n\tfsmonitor = x",
             "fsmonitor = x",

@@ -152,6 +152,9 @@ pub(crate) async fn in_bubblewrap(
         enforcement::carve_outs_not_settled(&mut report);
         Vec::new()
     });
+    if quarantined.iter().any(|one| one.kept_as.is_none()) {
+        enforcement::carve_outs_not_settled(&mut report);
+    }
 
     if watched.armed.is_empty() && watched.failed.is_none() && watched.ended_by_us.is_none() {
         return Err(bubblewrap::explain(&printed(diagnostics)));

@@ -1,19 +1,27 @@
 //! The streams of one run: inner ends for the sandbox, outer ends for us.
 
-use std::{io, os::fd::OwnedFd, time::Instant};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    time::{Duration, Instant},
+};
 
 use cofferdam_policy::Grant;
 use rustix::{
     fs::{Mode, OFlags},
     pipe::PipeFlags,
 };
-use tokio::{io::AsyncWriteExt, net::unix::pipe, sync::watch, task::JoinHandle};
+use tokio::{io::AsyncWriteExt, net::unix::pipe, sync::watch, task::JoinHandle, time::timeout};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     Captured, Input, RunIo, RunProgress, Terminal, WindowSize,
     capture::{Capture, CaptureLimits},
     forward::Forward,
 };
+
+/// How long a stream may stay open after everything of its run is gone.
+const DRAIN_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Everything that moves bytes of one run.
 #[derive(Debug)]
@@ -35,7 +43,7 @@ enum Feeding {
 enum Draining {
     /// The stream is the terminal.
     Nothing,
-    Captured(JoinHandle<Capture>),
+    Captured(JoinHandle<Capture>, CancellationToken),
     Live(Forward),
 }
 
@@ -132,13 +140,24 @@ impl Draining {
     async fn finish(self) -> Captured {
         match self {
             Self::Nothing => Captured::default(),
-            Self::Captured(task) => match task.await {
-                Ok(capture) => capture.finish(),
-                Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-                Err(_) => Captured::default(),
-            },
+            Self::Captured(mut task, enough) => {
+                // Every process of the run is gone; an end that is still open is another run's.
+                let ended = match timeout(DRAIN_PATIENCE, &mut task).await {
+                    Ok(ended) => ended,
+                    Err(_) => {
+                        enough.cancel();
+                        task.await
+                    }
+                };
+                match ended {
+                    Ok(capture) => capture.finish(),
+                    Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+                    Err(_) => Captured::default(),
+                }
+            }
             Self::Live(forward) => {
-                Captured { total_bytes: forward.finish().await, ..Captured::default() }
+                let total_bytes = forward.finish_within(DRAIN_PATIENCE).await;
+                Captured { total_bytes, ..Captured::default() }
             }
         }
     }
@@ -182,7 +201,8 @@ fn drain(
     rustix::io::ioctl_fionbio(&outer, true)?;
     let receiver = pipe::Receiver::from_owned_fd(outer)?;
     let capture = Capture::new(limits.clone());
-    let task = tokio::spawn(capture.read(receiver, move |length, so_far| {
+    let enough = CancellationToken::new();
+    let task = tokio::spawn(capture.read(receiver, enough.clone(), move |length, so_far| {
         if let Some(progress) = &progress {
             progress.send_modify(|progress| {
                 progress.elapsed = started.elapsed();
@@ -191,7 +211,7 @@ fn drain(
             });
         }
     }));
-    Ok((Draining::Captured(task), inner))
+    Ok((Draining::Captured(task, enough), inner))
 }
 
 fn dev_null(access: OFlags) -> io::Result<OwnedFd> {

@@ -37,6 +37,10 @@ impl Workspace {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let from = open_at(self.directory(), parent, flags, resolve)?;
+        // Moving needs the right to write the folder and, of a folder that moves, its own. A run
+        // may have taken both away; what is not ours stays as it is, and the move fails.
+        let _ = self.open_up(parent);
+        let _ = self.open_up(path);
         let (folder, shown) = self.quarantine_folder()?;
         for _ in 0..100 {
             let mut kept = std::ffi::OsString::from(&unpredictable()[..8]);

@@ -133,7 +133,13 @@ impl Workspace {
         wanted: impl Fn(&Path, EntryKind) -> bool,
         mut visit: impl FnMut(WalkEntry<'_>) -> Descend,
     ) -> io::Result<Walked> {
-        let root = open_folder(self.directory(), OsStr::new("."))?;
+        let root = match open_folder(self.directory(), OsStr::new(".")) {
+            // A run can close even the workspace itself.
+            Err(Errno::ACCESS) if self.open_up(Path::new("."))? => {
+                open_folder(self.directory(), OsStr::new("."))?
+            }
+            opened => opened?,
+        };
         let walked = Walked { complete: true, opaque: Vec::new() };
         let mut walk =
             Walk { limits, root: self.directory(), memory, wanted: &wanted, seen: 0, walked };

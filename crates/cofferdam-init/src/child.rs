@@ -104,7 +104,7 @@ fn identity(order: &Order) -> Result<(), Stop> {
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::Dumpable)
             .during("own /proc/self")?;
     }
-    sys::unshare_user_namespace().during("make the command's user namespace")?;
+    sys::unshare_user_and_mount_namespaces().during("make the command's namespaces")?;
     let (user, group) = (identity.user, identity.group);
     files::write_existing(OsStr::new("/proc/self/setgroups"), "deny")?;
     let map = format!("{group} {} 1", identity.outer_group);

@@ -46,6 +46,17 @@ pub(crate) fn unshare_user_namespace() -> io::Result<()> {
     Ok(unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER) }?)
 }
 
+/// The same, and takes a copy of every mount along.
+///
+/// A copy that crosses into another user namespace is locked (mount_namespaces(7)): its mounts come
+/// off neither one by one nor when the namespace ends, so that a descriptor of a folder, passed to
+/// another run, still leads to what was mounted in it.
+pub(crate) fn unshare_user_and_mount_namespaces() -> io::Result<()> {
+    let flags = UnshareFlags::NEWUSER | UnshareFlags::NEWNS;
+    // SAFETY: neither flag shares memory or a descriptor table anew; one thread.
+    Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
+}
+
 /// Becomes another user and group with no further groups. See setresuid(2).
 pub(crate) fn become_user(user: u32, group: u32) -> io::Result<()> {
     let check = |result| if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };

@@ -94,6 +94,12 @@ impl CarveOuts {
         self.0.rules.get(index).map(|(kind, glob)| (*kind, glob.as_str()))
     }
 
+    /// Whether rules are about what is in a `.git` folder. Then a `.git` that is none, a file or a
+    /// link, is about them too: git follows it to a folder of any name.
+    pub fn guards_repositories(&self) -> bool {
+        self.0.rules.iter().any(|(_, glob)| glob.split('/').any(|part| part == ".git"))
+    }
+
     /// The rule that decides about this path or any folder above it.
     pub fn decide(&self, relative: &Path) -> Option<(CarveOut, &str)> {
         relative
