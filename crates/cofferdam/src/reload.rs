@@ -41,6 +41,9 @@ pub(crate) struct Files {
     /// The last that could be read, in force or not: its folders are those to watch.
     latest: Mutex<Config>,
     workspace: PathBuf,
+    /// Folders of profiles that were not there at the start, in a place where code may write: code
+    /// could make them, and would be obeyed. They are not read before the next start.
+    not_yet: Vec<PathBuf>,
     environment: BTreeMap<OsString, OsString>,
     current: PathBuf,
 }
@@ -55,10 +58,14 @@ type Look = (u64, u64, u64, (i64, i64), (i64, i64));
 impl Files {
     /// What `config` was read from, for a server on `workspace`.
     pub(crate) fn new(config: Config, workspace: PathBuf) -> Self {
+        let not_yet = config.execution.profile_dirs.iter();
+        let not_yet =
+            not_yet.filter(|folder| may_be_made_in(folder, &workspace)).cloned().collect();
         Self {
             first: config.clone(),
             latest: Mutex::new(config),
             workspace,
+            not_yet,
             environment: env::vars_os().collect(),
             // Only for paths that a variable gives; without a current directory they are refused.
             current: env::current_dir().unwrap_or_default(),
@@ -70,7 +77,8 @@ impl Files {
     /// # Errors
     /// What is wrong with the files, on one line.
     pub(crate) fn read(&self, before: &Rules) -> Result<Option<Rules>, Failure> {
-        let next = self.first.again(&self.environment, &self.current).map_err(failure)?;
+        let mut next = self.first.again(&self.environment, &self.current).map_err(failure)?;
+        next.execution.profile_dirs.retain(|folder| !self.not_yet.contains(folder));
         *self.latest() = next.clone();
         let rules =
             settings::rules(&next, &self.workspace, Some(&before.profiles)).map_err(failure)?;
@@ -168,6 +176,17 @@ fn failure(error: ConfigError) -> Failure {
     Failure { hint: error.hint(), ..Failure::new(ErrorCode::Internal, message) }
 }
 
+/// Whether `folder` is not there, and would lie in `workspace`.
+fn may_be_made_in(folder: &Path, workspace: &Path) -> bool {
+    let there = |path: &&Path| fs::symlink_metadata(path).is_ok();
+    let Some(nearest) = folder.ancestors().find(there) else { return false };
+    let (Ok(nearest), Ok(workspace)) = (fs::canonicalize(nearest), fs::canonicalize(workspace))
+    else {
+        return true;
+    };
+    !folder.is_dir() && nearest.starts_with(workspace)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::SystemTime;
@@ -204,6 +223,33 @@ mod tests {
     }
 
     const MINE: &str = "extends = \"base\"\n[limits]\ntimeout = \"5s\"\n";
+
+    #[test]
+    fn profiles_that_a_run_makes_are_not_read() {
+        let place = Place::new("");
+        // The configuration lies in the workspace; its folder of profiles is not there yet.
+        place.write("work/cofferdam.toml", "[execution]\nprofile_dirs = [\"late\"]\n");
+        let named = place.path("work/cofferdam.toml");
+        let current = place.path("work");
+        let folder = place.path("work/late");
+        assert!(may_be_made_in(&folder, &current));
+        fs::create_dir(&folder).expect("a folder");
+        let config = Config::load(Some(&named), &BTreeMap::new(), &current).expect("it");
+        let rules = settings::rules(&config, &current, None).expect("rules");
+        fs::remove_dir(&folder).expect("gone");
+        let files = Files::new(config, current);
+        let files = Files { environment: BTreeMap::new(), ..files };
+        fs::create_dir(&folder).expect("a folder");
+        place.write("work/late/default.toml", MINE);
+        let timeout = |files: &Files| {
+            let next = files.read(&rules).expect("it").unwrap_or_else(|| rules.clone());
+            next.profiles.get("default").expect("a profile").limits.timeout
+        };
+        assert_eq!(timeout(&files), Duration::from_secs(60));
+        // Positive control: a server that is started now reads it.
+        let anew = Files { not_yet: Vec::new(), ..files };
+        assert_eq!(timeout(&anew), Duration::from_secs(5));
+    }
 
     #[test]
     fn what_says_the_same_is_no_new_generation() {

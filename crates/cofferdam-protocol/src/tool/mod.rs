@@ -7,6 +7,8 @@ mod execute;
 
 pub use execute::{BashExecute, PythonExecute};
 
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
@@ -63,8 +65,15 @@ pub struct ToolDescription {
     pub open_world: bool,
 }
 
+/// Made once: generating the schemas takes longer than all else that is done to a call's arguments.
+static CATALOGUE: LazyLock<Vec<ToolDescription>> = LazyLock::new(describe_all);
+
 /// Every tool, in the order in which they are listed.
 pub fn catalogue() -> Vec<ToolDescription> {
+    CATALOGUE.clone()
+}
+
+fn describe_all() -> Vec<ToolDescription> {
     vec![
         ToolDescription {
             wrapped: true,
@@ -135,21 +144,22 @@ impl ToolCall {
     /// `unknown_tool`, or `invalid_arguments` with a message that names the argument and what was
     /// expected.
     pub fn parse(name: &str, arguments: Map<String, Value>) -> Result<Self, Failure> {
-        let canonical = canonical_name(name).ok_or_else(|| {
-            let names: Vec<_> = catalogue().iter().map(|tool| tool.name).collect();
+        let known = known(name).ok_or_else(|| {
+            let names: Vec<_> = CATALOGUE.iter().map(|tool| tool.name).collect();
             Failure::new(ErrorCode::UnknownTool, format!("Unknown tool: '{name}'"))
                 .with_hint(format!("the tools are {}", names.join(", ")))
         })?;
-        match canonical {
+        let schema = &known.input_schema;
+        match known.name {
             "python_coding_tool.execute" => {
-                let call = Self::Python(checked(arguments)?);
+                let call = Self::Python(checked(schema, arguments)?);
                 call.check().map(|()| call)
             }
             "bash_coding_tool.execute" => {
-                let call = Self::Bash(checked(arguments)?);
+                let call = Self::Bash(checked(schema, arguments)?);
                 call.check().map(|()| call)
             }
-            _ => Ok(Self::Attribute(checked(arguments)?)),
+            _ => Ok(Self::Attribute(checked(schema, arguments)?)),
         }
     }
 
@@ -200,10 +210,11 @@ impl ToolCall {
 
 /// The canonical name behind either spelling, if there is such a tool.
 pub fn canonical_name(name: &str) -> Option<&'static str> {
-    catalogue()
-        .into_iter()
-        .map(|tool| tool.name)
-        .find(|known| *known == name || underscored(known) == name)
+    known(name).map(|tool| tool.name)
+}
+
+fn known(name: &str) -> Option<&'static ToolDescription> {
+    CATALOGUE.iter().find(|tool| tool.name == name || underscored(tool.name) == name)
 }
 
 /// A tool's name for clients that accept only letters, digits, `_` and `-`.
@@ -211,8 +222,8 @@ pub fn underscored(name: &str) -> String {
     name.replace('.', "_")
 }
 
-fn checked<T: JsonSchema + DeserializeOwned>(given: Map<String, Value>) -> Result<T, Failure> {
-    let coerced = arguments::coerce(&arguments::schema::<T>(), given)?;
+fn checked<T: DeserializeOwned>(schema: &Value, given: Map<String, Value>) -> Result<T, Failure> {
+    let coerced = arguments::coerce(schema, given)?;
     serde_json::from_value(Value::Object(coerced))
         .map_err(|error| Failure::new(ErrorCode::InvalidArguments, error.to_string()))
 }

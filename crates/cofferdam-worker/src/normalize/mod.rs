@@ -47,7 +47,8 @@ pub(crate) fn normalize(finished: Finished<'_>) -> Value {
     let Finished { mut outcome, grant, workspace, notes } = finished;
     let limits = &grant.profile().limits;
     let picture = notes.picture.then(|| {
-        picture::find(&outcome, workspace, &grant.plan().working_directory)
+        let rules = &grant.profile().carve_outs;
+        picture::find(&outcome, workspace, &grant.plan().working_directory, rules)
             .map_err(|error| error.reason())
     });
 

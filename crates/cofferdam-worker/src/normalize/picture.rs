@@ -13,6 +13,7 @@ use std::{
 
 use cofferdam_backend::{Ending, Outcome};
 use cofferdam_fs::{PathError, Workspace};
+use cofferdam_policy::{CarveOut, CarveOuts};
 
 use crate::{failure::chain, shown::one_line};
 
@@ -31,6 +32,8 @@ pub(super) enum NoPicture {
     NoLine,
     #[error("the last line of standard output is not the path of a picture")]
     Path(#[source] PathError),
+    #[error("the profile denies what the last line of standard output names")]
+    Denied,
     #[error("`{0}` is not a PNG image")]
     NotPng(String),
     #[error("`{path}` has {bytes} bytes, the limit is {MOST_BYTES} bytes")]
@@ -57,6 +60,7 @@ pub(super) fn find(
     outcome: &Outcome,
     workspace: &Workspace,
     working_directory: &Path,
+    rules: &CarveOuts,
 ) -> Result<String, NoPicture> {
     if !matches!(outcome.ending, Ending::Exited(_) | Ending::Signaled(_)) {
         return Err(NoPicture::NotFinished);
@@ -67,6 +71,11 @@ pub(super) fn find(
     }
     let named = working_directory.join(OsStr::from_bytes(line));
     let (file, path) = workspace.open_regular(&named).map_err(NoPicture::Path)?;
+    // Decided on the name of what was opened, before anything of it is told.
+    let relative = path.strip_prefix(workspace.path()).unwrap_or(&path);
+    if matches!(rules.decide(relative), Some((CarveOut::Deny, _))) {
+        return Err(NoPicture::Denied);
+    }
     check(file, path)
 }
 
@@ -127,7 +136,21 @@ mod tests {
     fn found(workspace: &Workspace, cwd: &str, line: &[u8]) -> Result<String, String> {
         let mut outcome = outcome(Ending::Exited(0));
         outcome.stdout.last_line = line.to_vec();
-        find(&outcome, workspace, &workspace.path().join(cwd)).map_err(|error| error.reason())
+        let profiles = crate::tests::profiles();
+        let rules = &profiles.get("default").unwrap().carve_outs;
+        let directory = workspace.path().join(cwd);
+        find(&outcome, workspace, &directory, rules).map_err(|error| error.reason())
+    }
+
+    #[test]
+    fn what_the_profile_denies_is_not_told() {
+        let (_folder, workspace) = place();
+        fs::create_dir(workspace.path().join(".ssh")).unwrap();
+        fs::write(workspace.path().join(".ssh/a.png"), png(3, 2)).unwrap();
+        symlink(".ssh/a.png", workspace.path().join("link.png")).unwrap();
+        for line in [&b".ssh/a.png"[..], b"link.png"] {
+            assert!(found(&workspace, ".", line).unwrap_err().contains("denies"));
+        }
     }
 
     #[test]
@@ -190,7 +213,8 @@ mod tests {
         );
         let mut outcome = outcome(Ending::Cancelled);
         outcome.stdout.last_line = b"sub/plot.png".to_vec();
-        let reason = find(&outcome, &workspace, workspace.path()).unwrap_err().reason();
+        let rules = CarveOuts::default();
+        let reason = find(&outcome, &workspace, workspace.path(), &rules).unwrap_err().reason();
         assert_eq!(reason, "the run did not finish");
     }
 }
