@@ -4,6 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod client;
-mod fake_worker;
+pub(crate) mod fake_worker;
 mod http;
 mod stdio;

@@ -167,4 +167,26 @@ mod tests {
         assert!(is_large(&headers(&[(header::CONTENT_LENGTH, "1048577")])));
         assert!(!is_large(&headers(&[(header::CONTENT_LENGTH, "1048576")])));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_stops_sending_loses_its_request_and_its_permit() {
+        let bodies = Arc::new(Semaphore::new(1));
+        let sent = stream::iter([Ok::<_, std::io::Error>("some")]).chain(stream::pending());
+        let permit = bodies.clone().try_acquire_owned().ok();
+        let mut body = Box::pin(watched(Body::from_stream(sent), permit));
+        assert_eq!(body.next().await.unwrap().unwrap(), "some");
+        assert_eq!(bodies.available_permits(), 0);
+        assert!(body.next().await.unwrap().is_err());
+        assert!(body.next().await.is_none());
+        assert_eq!(bodies.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_permit_of_a_large_body_is_back_once_it_has_been_read() {
+        let bodies = Arc::new(Semaphore::new(1));
+        let permit = bodies.clone().try_acquire_owned().ok();
+        let mut body = Box::pin(watched(Body::from("all"), permit));
+        while body.next().await.is_some() {}
+        assert_eq!(bodies.available_permits(), 1);
+    }
 }

@@ -10,7 +10,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures_util::Stream;
@@ -20,6 +20,7 @@ use rmcp::{
         ServerSseMessage, SessionId, SessionManager, local::LocalSessionManager,
     },
 };
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{client::WorkerClient, subscriptions::ChangesSince};
@@ -242,5 +243,56 @@ impl SessionManager for Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
         self.touch(id);
         self.local.resume(id, last_event_id).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fake_worker::FakeWorker;
+
+    async fn sessions(count: usize) -> (Arc<Sessions>, Vec<SessionId>) {
+        let (endpoint, _) = FakeWorker::listen().serve();
+        let worker = WorkerClient::connect(endpoint, None).await.unwrap();
+        let sessions = Arc::new(Sessions::new(worker));
+        let mut ids = Vec::new();
+        for _ in 0..count {
+            ids.push(sessions.create_session().await.unwrap().0);
+        }
+        (sessions, ids)
+    }
+
+    #[tokio::test]
+    async fn sessions_that_are_being_opened_count_too() {
+        let (sessions, _) = sessions(MAX_SESSIONS - 1).await;
+        let last = sessions.clone().make_room().await;
+        assert!(last.is_some());
+        assert!(sessions.clone().make_room().await.is_none());
+        drop(last);
+        assert!(sessions.make_room().await.is_some());
+    }
+
+    #[tokio::test]
+    async fn the_session_that_is_idle_longest_gives_way_but_none_that_runs_or_is_fresh() {
+        let (sessions, ids) = sessions(MAX_SESSIONS).await;
+        tokio::time::pause();
+        for id in &ids {
+            sessions.touch(id).unwrap();
+        }
+        let running = sessions.touch(&ids[0]).unwrap().run();
+        tokio::time::advance(GIVES_WAY_AFTER - Duration::from_millis(1)).await;
+        assert!(sessions.clone().make_room().await.is_none());
+        sessions.touch(&ids[1]).unwrap();
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let leaving = sessions.touch(&ids[2]).unwrap();
+        assert!(sessions.clone().make_room().await.is_some());
+        assert_eq!(sessions.book().len(), MAX_SESSIONS - 1);
+        for kept in &ids[..=2] {
+            assert!(sessions.book().contains_key(kept));
+        }
+        drop(running);
+        sessions.close_session(&ids[2]).await.unwrap();
+        leaving.closed().await;
+        assert!(!sessions.has_session(&ids[2]).await.unwrap());
     }
 }

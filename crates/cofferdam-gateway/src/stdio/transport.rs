@@ -29,8 +29,16 @@ use super::{
     oversize::{Oversized, WatchedLines},
     stdout_closed,
 };
-use crate::{calls::Calls, client::WorkerClient, subscriptions::ChangesSince, translate};
+use crate::{
+    calls::{Calls, MAX_CALLS},
+    client::WorkerClient,
+    subscriptions::ChangesSince,
+    translate,
+};
 
+/// Requests that may be without an answer before no more are read: more than there may be calls, so
+/// that what is in the way are answers that the client does not read.
+const MAX_UNANSWERED: usize = 4 * MAX_CALLS;
 /// How long calls that were cancelled after stdin closed may take to be answered.
 const CANCELLED_CALLS_GRACE: Duration = Duration::from_secs(5);
 
@@ -62,9 +70,13 @@ impl Unanswered {
     }
 
     async fn none_left(&self) {
+        self.fewer_than(1).await;
+    }
+
+    async fn fewer_than(&self, count: usize) {
         loop {
             let changed = self.changed.notified();
-            if self.ids.lock().unwrap_or_else(PoisonError::into_inner).is_empty() {
+            if self.ids.lock().unwrap_or_else(PoisonError::into_inner).len() < count {
                 return;
             }
             changed.await;
@@ -215,9 +227,14 @@ where
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         while !self.stdin_closed.is_cancelled() {
+            let (inner, unanswered) = (&mut self.inner, &self.unanswered);
+            let next = async {
+                unanswered.fewer_than(MAX_UNANSWERED).await;
+                inner.receive().await
+            };
             tokio::select! {
                 Some(message) = self.oversized.recv() => self.answer_oversized(message),
-                received = self.inner.receive() => match received {
+                received = next => match received {
                     Some(mut message) => {
                         self.note(&mut message);
                         return Some(message);
@@ -241,5 +258,33 @@ where
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.inner.close().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+    use rmcp::model::EmptyResult;
+
+    use super::*;
+    use crate::tests::fake_worker::FakeWorker;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_its_answers_is_not_read_either() {
+        let (endpoint, _) = FakeWorker::listen().serve();
+        let worker = WorkerClient::connect(endpoint, None).await.unwrap();
+        let ping = |id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
+        let pings: String = (0..=MAX_UNANSWERED).map(ping).collect();
+        let calls = Arc::new(Calls::new(None));
+        let (drain, stop) = (Duration::ZERO, CancellationToken::new());
+        let mut transport =
+            StdioTransport::new(pings.as_bytes(), tokio::io::sink(), worker, calls, drain, stop);
+        for _ in 0..MAX_UNANSWERED {
+            transport.receive().await.unwrap();
+        }
+        assert!(transport.receive().now_or_never().is_none());
+        let answer = ServerResult::EmptyResult(EmptyResult {});
+        transport.send(ServerJsonRpcMessage::response(answer, RequestId::Number(0))).await.unwrap();
+        assert!(transport.receive().await.is_some());
     }
 }
