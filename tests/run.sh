@@ -47,6 +47,7 @@ main() {
   export COFFERDAM_BIN="$target/debug/cofferdam" COFFERDAM_TEST_ENVS="$environments"
   suite rust cargo "$reports/rust.log" cargo test --workspace --locked --no-fail-fast
   python_suites "" "$here" "$environments" "$reports"
+  check evofabric "$environments/evofabric/bin/python" "$here/mcp/evofabric_oracle.py" --check
   ordinary_user_suites
   check mounts test "$mounts" = "$(own_mounts)"
   finish
@@ -97,10 +98,11 @@ set_the_stage() {
   fi
   stage=$(mktemp -d /var/tmp/cofferdam-test.XXXXXX) || return 1
   useradd --no-create-home --home-dir "$stage/home" --shell /bin/bash --comment "$user_comment" "$user" || return 1
-  mkdir "$stage"/{bin,rust} || return 1
+  mkdir "$stage"/{bin,rust,test-envs} || return 1
   find "$target/debug" -maxdepth 1 -type f -perm -u+x -exec cp --reflink=auto -t "$stage/bin" {} + || return 1
   cp --reflink=auto -t "$stage/rust" "$@" || return 1
-  cp -a --reflink=auto -t "$stage" "$environments" "$here" "$repository/sandbox-profiles" || return 1
+  cp -a --reflink=auto -t "$stage/test-envs" "$environments"/{sdk,eaa,node} || return 1
+  cp -a --reflink=auto -t "$stage" "$here" "$repository/sandbox-profiles" || return 1
   chmod -R a+rX "$stage" || return 1
   install -d -o "$user" -g "$user" -m 700 "$stage"/{home,tmp,reports}
 }

@@ -119,5 +119,6 @@ node_environment() {
 
 install_environments() {
   mkdir -p "$environments"
-  python_environment sdk && python_environment eaa eaa-core==1.0.0 && node_environment
+  python_environment sdk && python_environment eaa eaa-core==1.0.0 &&
+    python_environment evofabric && node_environment
 }

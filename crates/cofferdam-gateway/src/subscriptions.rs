@@ -110,3 +110,6 @@ fn since_arrival(context: &RequestContext<RoleServer>) -> Option<watch::Receiver
     };
     found.map(|ChangesSince(changes)| changes)
 }
+
+#[cfg(test)]
+mod tests;

@@ -78,7 +78,7 @@ impl Files {
     /// What is wrong with the files, on one line.
     pub(crate) fn read(&self, before: &Rules) -> Result<Option<Rules>, Failure> {
         let mut next = self.first.again(&self.environment, &self.current).map_err(failure)?;
-        next.execution.profile_dirs.retain(|folder| !self.not_yet.contains(folder));
+        next.unread_profile_dirs.clone_from(&self.not_yet);
         *self.latest() = next.clone();
         let rules =
             settings::rules(&next, &self.workspace, Some(&before.profiles)).map_err(failure)?;

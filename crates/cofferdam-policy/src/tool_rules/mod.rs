@@ -219,6 +219,86 @@ mod tests {
         set(&mut now, "tool7", true, None);
     }
 
+    /// What EvoFabric's own `ToolController` decides; `tests/mcp/evofabric_oracle.py` asks it.
+    const EVOFABRIC: &str = include_str!("../../../../tests/mcp/evofabric_table.json");
+
+    #[derive(serde::Deserialize)]
+    struct Table {
+        names: Vec<String>,
+        patterns: Vec<Row>,
+        scenarios: Vec<Scenario>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Row {
+        pattern: String,
+        matches: Vec<String>,
+    }
+
+    #[derive(serde::Deserialize)]
+    struct Scenario {
+        default_mode: String,
+        rules: Vec<(String, String)>,
+        changes: Vec<(String, String)>,
+        active: Vec<String>,
+    }
+
+    fn evofabric() -> Table {
+        serde_json::from_str(EVOFABRIC).expect("the table")
+    }
+
+    #[test]
+    fn every_pattern_matches_what_it_matches_in_evofabric() {
+        let table = evofabric();
+        assert!(table.patterns.len() > 100);
+        let is_legal = |name: &String| {
+            !name.is_empty()
+                && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(&b))
+        };
+        let mut refused = 0;
+        for Row { pattern, matches } in &table.patterns {
+            match pattern.parse::<ToolPattern>() {
+                Ok(ours) => {
+                    let found: Vec<_> = table.names.iter().filter(|it| ours.matches(it)).collect();
+                    assert_eq!(found, matches.iter().collect::<Vec<_>>(), "{pattern:?}");
+                }
+                // Refused where it is written, because it can match no name that a tool may have.
+                Err(_) => {
+                    refused += 1;
+                    assert!(!matches.iter().any(is_legal), "{pattern:?} matches {matches:?}");
+                }
+            }
+        }
+        assert_eq!(refused, 8, "only the unclosed classes");
+    }
+
+    #[test]
+    fn every_set_of_rules_decides_as_in_evofabric_also_after_changes_at_run_time() {
+        let table = evofabric();
+        for scenario in &table.scenarios {
+            let is_on = |mode: &String| mode == "activate";
+            let listed: Vec<_> = scenario
+                .rules
+                .iter()
+                .map(|(mode, pattern)| (pattern.as_str(), is_on(mode)))
+                .collect();
+            let rules = rules(is_on(&scenario.default_mode), &listed);
+            let mut now = RunTimeRules::default();
+            for (change, pattern) in &scenario.changes {
+                set(&mut now, pattern, is_on(change), None);
+            }
+            let active: Vec<_> =
+                table.names.iter().filter(|name| rules.is_active(&now, name, 0)).collect();
+            assert_eq!(
+                active,
+                scenario.active.iter().collect::<Vec<_>>(),
+                "{:?} then {:?}",
+                scenario.rules,
+                scenario.changes
+            );
+        }
+    }
+
     #[test]
     fn a_hundred_thousand_rules_are_asked_in_no_time() {
         let many: Vec<_> =

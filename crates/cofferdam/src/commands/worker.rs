@@ -150,6 +150,7 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
             signal = signals.next() => signal,
         };
         if signal == Signal::HUP.as_raw() {
+            tracing::info!("told to read the configuration again");
             let control = control.clone();
             // It says in the log what became of it.
             tokio::spawn(async move { control.reload().await });

@@ -55,6 +55,9 @@ pub(crate) struct Config {
     pub(crate) tokens: Vec<Token>,
     /// The file that was read, if there was one.
     pub(crate) file: Option<ConfigFile>,
+    /// Folders of `execution.profile_dirs` that are not read, because code may have made them. They
+    /// are protected like the others.
+    pub(crate) unread_profile_dirs: Vec<PathBuf>,
     /// Where each value came from, by dotted key: `server.port`.
     pub(crate) origins: BTreeMap<String, Origin>,
 }
@@ -293,7 +296,9 @@ impl Config {
 /// The path itself, which may be a link or not exist yet: whoever may write there may put another
 /// file in its place.
 fn without_links_before(path: &Path) -> Option<PathBuf> {
-    Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?))
+    let (there, folder) =
+        path.ancestors().skip(1).find_map(|above| Some((above, above.canonicalize().ok()?)))?;
+    Some(folder.join(path.strip_prefix(there).ok()?))
 }
 
 /// Where `path` lies in `workspace`, both without links.

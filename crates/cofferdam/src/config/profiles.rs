@@ -52,7 +52,8 @@ impl Config {
         let mut sources: Vec<ProfileSource> = shipped().collect();
         let mut errors = Vec::new();
         let named = self.origins.get("execution.profile_dirs") != Some(&Origin::Default);
-        for folder in &self.execution.profile_dirs {
+        let unread = &self.unread_profile_dirs;
+        for folder in self.execution.profile_dirs.iter().filter(|it| !unread.contains(it)) {
             match fs::read_dir(folder) {
                 Ok(entries) => {
                     for entry in entries {

@@ -73,6 +73,7 @@ pub(super) fn resolve(mut keys: Keys<'_>, folders: &Folders<'_>) -> Problem<Conf
         approval: approval(&mut keys)?,
         tokens: tokens(&mut keys)?,
         file: None,
+        unread_profile_dirs: Vec::new(),
         origins: keys.into_origins(),
     })
 }
