@@ -232,7 +232,6 @@ fn allowances(profile: &Profile) -> Vec<u64> {
         "/srv/a/x",
         "/srv/a/b/x",
         "/srv/c",
-        "/srv/a/.env",
         "/usr/bin",
         "/etc",
     ];
