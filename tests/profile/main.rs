@@ -5,6 +5,7 @@
 mod check;
 mod config;
 mod diff;
+mod docs;
 mod explain;
 mod list;
 mod schema;

@@ -5,6 +5,7 @@ mod entries;
 mod errors;
 mod inherit;
 mod meanings;
+mod mutations;
 mod properties;
 mod schema;
 mod shipped;

@@ -1,5 +1,6 @@
 //! Claims about the configuration.
 
+mod mutations;
 mod refusals;
 
 use std::{
