@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ BINARY = Path(os.environ.get("COFFERDAM_BIN", REPOSITORY / "target" / "debug" / 
 EAA_PYTHON = ENVIRONMENTS / "eaa" / "bin" / "python"
 NODE = next(ENVIRONMENTS.glob("node/node_modules/node-linux-*/bin/node"), Path("node"))
 NODE_MODULES = ENVIRONMENTS / "node" / "node_modules"
+
+#: Where the servers of this run keep their audit log.
+STATE = tempfile.TemporaryDirectory(prefix="cofferdam-state-")
 
 PYTHON_TOOL = "python_coding_tool.execute"
 BASH_TOOL = "bash_coding_tool.execute"
@@ -82,6 +86,7 @@ def server_environment() -> dict[str, str]:
     return {
         "PATH": f"{EAA_PYTHON.parent}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "HOME": os.environ.get("HOME", "/"),
+        "XDG_STATE_HOME": STATE.name,
         "LANG": "C.UTF-8",
         "COFFERDAM_TEST_SECRET": "secret-of-the-server",
     }

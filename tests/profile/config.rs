@@ -50,6 +50,13 @@ fn each_value_says_where_it_came_from() {
     [approval]
     wait = "5m"       # default
     channel = "auto"  # default
+
+    [audit]
+    path = "[PLACE]/home/.local/state/cofferdam/audit.jsonl"  # default
+    enabled = true       # default
+    on_error = "refuse"  # default
+    rotate_mib = 64      # default
+    keep = 8             # default
     "#);
 }
 

@@ -50,7 +50,7 @@ fn every_key_of_a_profile_is_documented_with_its_default() {
 #[test]
 fn every_key_of_the_configuration_is_documented_with_its_default() {
     let json = World::new().run(&["config", "show", "--json"]).json();
-    let depend = ["workspace.root", "execution.profile_dirs"];
+    let depend = ["workspace.root", "execution.profile_dirs", "audit.path"];
     are_documented(CONFIGURATION, &json["values"], &depend);
 }
 

@@ -6,7 +6,7 @@ use cofferdam_protocol::Failure;
 
 use crate::{
     cli::{CommandKind, UsageError},
-    commands::{GatewayProcessError, WorkerProcessError},
+    commands::{AuditReadError, GatewayProcessError, WorkerProcessError},
     config::ConfigError,
     exit::Exit,
     output,
@@ -35,6 +35,9 @@ pub(crate) enum CommandError {
     /// A running server could not be asked.
     #[error(transparent)]
     Owner(#[from] OwnerError),
+    /// The audit log cannot be read.
+    #[error(transparent)]
+    Audit(#[from] AuditReadError),
     /// The gateway process failed.
     #[error(transparent)]
     Gateway(#[from] GatewayProcessError),
@@ -84,6 +87,7 @@ impl CommandError {
                 | Self::Owner(_)
                 | Self::Worker(_)
                 | Self::Gateway(_)
+                | Self::Audit(_)
                 | Self::Setup { .. }
                 | Self::Output(_),
                 _,
@@ -100,6 +104,7 @@ impl CommandError {
             Self::Owner(error) => error.hint(),
             Self::Worker(error) => error.hint(),
             Self::Gateway(error) => error.hint(),
+            Self::Audit(error) => error.hint(),
             Self::Setup { .. } | Self::Output(_) => None,
         }
     }

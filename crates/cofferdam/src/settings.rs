@@ -6,11 +6,14 @@ use std::{
 };
 
 use cofferdam_policy::Profiles;
-use cofferdam_worker::{ApprovalChannel, ApprovalSettings, Rules, WorkerSettings};
+use cofferdam_worker::{
+    ApprovalChannel, ApprovalSettings, Rules, WorkerSettings,
+    audit::{self, AuditSettings, Via},
+};
 
 use crate::{
     cli::UsageError,
-    config::{Channel, Config, ConfigError, Mode},
+    config::{Channel, Config, ConfigError, Mode, OnError},
     error::CommandError,
     supervisor::WORKER_TOKEN,
 };
@@ -54,6 +57,10 @@ pub(crate) fn executor(
         None => current_directory()?,
     };
     let rules = rules(config, &workspace, None)?;
+    let audit = audit(config, default)?;
+    if audit.is_some() {
+        config.audit_is_out_of_reach(&workspace, &rules.profiles)?;
+    }
     let execution = &config.execution;
     Ok(WorkerSettings {
         workspace,
@@ -68,8 +75,24 @@ pub(crate) fn executor(
         backend: choice.backend,
         tools_file: None,
         approval: approval(config, default),
-        audit: None,
+        audit,
     })
+}
+
+/// Where calls are recorded.
+fn audit(config: &Config, default: DefaultWorkspace) -> Result<Option<AuditSettings>, ConfigError> {
+    let serves = default == DefaultWorkspace::Configured;
+    let Some(path) = config.audit.records(serves)? else { return Ok(None) };
+    Ok(Some(AuditSettings {
+        path: path.to_owned(),
+        on_error: match config.audit.on_error {
+            OnError::Refuse => audit::OnError::Refuse,
+            OnError::Warn => audit::OnError::Warn,
+        },
+        rotate_bytes: u64::from(config.audit.rotate_mib) * 1024 * 1024,
+        keep: config.audit.keep,
+        via: if serves { Via::Socket } else { Via::CommandLine },
+    }))
 }
 
 /// Who is asked when a person must agree.
@@ -100,7 +123,14 @@ pub(crate) fn rules(
     config.may_decide_about(workspace)?;
     let profiles = match before {
         None => config.profiles()?,
-        Some(before) => config.profiles_after(before)?,
+        Some(before) => {
+            let profiles = config.profiles_after(before)?;
+            // Only servers read their rules again, and they record.
+            if matches!(config.audit.records(true), Ok(Some(_))) {
+                config.audit_is_out_of_reach(workspace, &profiles)?;
+            }
+            profiles
+        }
     };
     // Nothing that a run may write decides about the next one.
     let mut own_files = config.own_files_in(workspace);

@@ -14,15 +14,23 @@ use std::{
     time::SystemTime,
 };
 
+use rustix::{
+    fs::{FallocateFlags, fallocate},
+    io::Errno,
+};
+
 use super::{
     files::{FileId, FilesError, Locked, LogFile, LogPart, MOST_ROTATIONS, rotate, rotated},
     hash::Hash,
     record::{Event, Line, MOST_LINE_BYTES, Place, Record},
-    settings::AuditSettings,
+    settings::{AuditSettings, OnError},
 };
 
 /// How much of the end of a file is looked at: a torn line, and a whole one before it.
 const TAIL_BYTES: u64 = 2 * (MOST_LINE_BYTES as u64 + 1);
+
+/// How much room there must be when a call begins: for its end, and those of others under way.
+const RESERVED_BYTES: u64 = 64 * 1024;
 
 /// What every record begins with.
 const BEGINNING: &[u8] = b"{\"seq\":";
@@ -172,6 +180,9 @@ impl Store {
             rotate(path, self.settings.keep)?;
             return Ok(Tried::Rotated);
         }
+        if matches!(event, Event::Begin(_)) && self.settings.on_error == OnError::Refuse {
+            reserve(&log.file, size, path)?;
+        }
         add(&log.file, &line.bytes, size, path)?;
         let head = Head { seq: before.seq + 1, hash: line.hash, line_hash: line.line_hash };
         self.own = Some((head, log.id, size + line.bytes.len() as u64));
@@ -241,6 +252,18 @@ fn line(event: &Event, before: Head, time: SystemTime, path: &Path) -> Result<Li
 fn size(file: &File, path: &Path) -> Result<u64, StoreError> {
     let read = |source| StoreError::Read { path: path.to_owned(), source };
     Ok(file.metadata().map_err(read)?.len())
+}
+
+/// Sees to it that what is begun can be ended in the log, too: code that fills the disk must not keep
+/// its own end from being recorded.
+fn reserve(file: &File, size: u64, path: &Path) -> Result<(), StoreError> {
+    match fallocate(file, FallocateFlags::KEEP_SIZE, size, RESERVED_BYTES) {
+        Err(error @ (Errno::NOSPC | Errno::DQUOT)) => {
+            Err(StoreError::Write { path: path.to_owned(), source: error.into() })
+        }
+        // Not every file system can.
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Adds all of it or nothing.

@@ -4,6 +4,7 @@
 //! the configuration is known. Not here: doing anything.
 
 mod approvals;
+mod audit;
 mod call;
 mod common;
 mod config;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use clap::{CommandFactory, Parser, Subcommand};
 
 pub(crate) use approvals::{ApprovalsAction, ApprovalsArgs};
+pub(crate) use audit::{AuditArgs, AuditCommand, AuditShowArgs, AuditTailArgs, AuditVerifyArgs};
 pub(crate) use call::{Call, CallArgs};
 pub(crate) use common::{GlobalArgs, RunningServerArgs, UsageError, Verbosity};
 pub(crate) use config::{ConfigArgs, ConfigCommand};
@@ -91,6 +93,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         server: RunningServerArgs,
     },
+    /// Show, verify and follow the audit log
+    Audit(AuditArgs),
     /// Print a completion script for a shell
     #[command(after_help = help::COMPLETIONS)]
     Completions {
@@ -126,6 +130,7 @@ impl Command {
             | Self::Profile(_)
             | Self::Config(_)
             | Self::Approvals(_)
+            | Self::Audit(_)
             | Self::Status { .. }
             | Self::Reload { .. }
             | Self::Completions { .. } => CommandKind::Other,

@@ -1,6 +1,7 @@
 //! Carrying out: one file per command.
 
 mod approvals;
+mod audit;
 mod call;
 mod config;
 mod ending;
@@ -15,6 +16,7 @@ use std::io;
 
 use tokio::runtime::{Builder, Runtime};
 
+pub(crate) use audit::AuditReadError;
 pub(crate) use gateway::GatewayProcessError;
 pub(crate) use worker::WorkerProcessError;
 
@@ -55,6 +57,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
         Command::Mcp(arguments) => Ok(gateway::translate(arguments.resolve()?)?),
         Command::Profile(arguments) => profile::profile(arguments, &config()?),
         Command::Config(arguments) => config::config(arguments, config),
+        Command::Audit(arguments) => audit::audit(arguments, &config()?),
         Command::Completions { shell } => completions(shell),
     }
 }

@@ -55,6 +55,7 @@ impl WorkerProcessError {
             Self::Serve(ServeError::NoToken) => {
                 Some(format!("set {WORKER_TOKEN} for both processes, or use a Unix socket"))
             }
+            Self::Serve(ServeError::Audit(error)) => Some(error.hint()),
             Self::Listen { source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
                 Some("another process listens there: end it, or choose another endpoint".to_owned())
             }

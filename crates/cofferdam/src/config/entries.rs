@@ -7,7 +7,7 @@ use cofferdam_policy::document::{Entry, Origin, shown_duration};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Config, Execution, Server, Token, Workspace,
+    Config, Execution, Server, Token, Workspace, audit,
     raw::{Channel, Mode, Outside},
 };
 
@@ -55,6 +55,7 @@ impl Config {
                 },
             ),
         ]);
+        entries.extend(audit::entries(&self.audit));
         entries
     }
 }

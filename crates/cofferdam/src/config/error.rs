@@ -33,6 +33,19 @@ pub(crate) enum ConfigError {
         .0.display()
     )]
     InWorkspace(PathBuf),
+    /// There is no place for the audit log.
+    #[error("there is no folder for the audit log: neither XDG_STATE_HOME nor HOME is set")]
+    NoAuditPath,
+    /// Code could alter the audit log.
+    #[error(
+        "the audit log `{}` lies in `{}`, where code may write", path.display(), folder.display()
+    )]
+    AuditInReach {
+        /// The log.
+        path: PathBuf,
+        /// The workspace or a granted folder.
+        folder: PathBuf,
+    },
     /// The value of a variable is not UTF-8.
     #[error("the variable `{0}` is not UTF-8")]
     NotUtf8(String),
@@ -84,6 +97,12 @@ impl ConfigError {
                  to ~/.config/cofferdam/",
                 path.display()
             )),
+            Self::NoAuditPath => {
+                Some("name a file by `audit.path`, or set `audit.enabled = false`".to_owned())
+            }
+            Self::AuditInReach { .. } => {
+                Some("name another place by `audit.path`, outside of what code works on".to_owned())
+            }
             Self::Read { .. }
             | Self::ReadProfiles { .. }
             | Self::ReadProfile { .. }

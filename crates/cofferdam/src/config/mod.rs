@@ -3,6 +3,7 @@
 //! It is complete before anything is bound or started, and nothing here does either. Options of the
 //! command line go before all of this; the commands see to that.
 
+mod audit;
 mod entries;
 mod error;
 mod profiles;
@@ -26,9 +27,10 @@ use cofferdam_policy::{
     document::{Layer, Layers, Origin, Source, schema_for},
 };
 
+pub(crate) use audit::Audit;
 pub(crate) use error::ConfigError;
 pub(crate) use profiles::{KnownProfiles, profile_file, widened};
-pub(crate) use raw::{Channel, Mode, Outside};
+pub(crate) use raw::{Channel, Mode, OnError, Outside};
 use sources::Written;
 
 static SCHEMA: LazyLock<serde_json::Value> = LazyLock::new(schema_for::<raw::RawConfig>);
@@ -51,6 +53,8 @@ pub(crate) struct Config {
     pub(crate) tools: ToolRules,
     /// How people are asked.
     pub(crate) approval: Approval,
+    /// How calls are recorded.
+    pub(crate) audit: Audit,
     /// Who may call over HTTP.
     pub(crate) tokens: Vec<Token>,
     /// The file that was read, if there was one.
@@ -210,7 +214,8 @@ impl Config {
             layers.push(Layer { raw: &file.raw, source: Source::File(&file.lines) });
         }
         let file = written.as_ref().map(|file| file.path.as_path());
-        let folders = resolve::Folders { file, current };
+        let state = audit::state_folder(environment);
+        let folders = resolve::Folders { file, current, state: state.as_deref() };
         let keys = Layers::new(schema(), layers);
         let resolved =
             resolve::resolve(keys, &folders).map_err(|source| match (source.origin(), file) {
@@ -274,6 +279,7 @@ impl Config {
                 ours.worker_restart_limit != theirs.worker_restart_limit,
             ),
             ("approval", self.approval != other.approval),
+            ("audit", self.audit != other.audit),
             ("token", self.tokens != other.tokens),
         ];
         differences.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()

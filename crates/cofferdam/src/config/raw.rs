@@ -24,6 +24,8 @@ pub(crate) struct RawConfig {
     pub(crate) tools: RawTools,
     /// How people are asked.
     pub(crate) approval: RawApproval,
+    /// How calls are recorded.
+    pub(crate) audit: RawAudit,
     /// Who may call over HTTP.
     pub(crate) token: Option<Vec<RawToken>>,
 }
@@ -204,6 +206,38 @@ pub(crate) enum Channel {
     Admin,
     /// Nobody: what needs approval is refused.
     None,
+}
+
+/// How calls are recorded: that and how each ran, never its arguments or output.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[schemars(rename = "Audit")]
+pub(crate) struct RawAudit {
+    /// The log, relative to the folder of this file; rotated files are beside it. If left out,
+    /// `cofferdam/audit.jsonl` in the user's state folder (`$XDG_STATE_HOME`, else `~/.local/state`).
+    #[schemars(example = &"/var/log/cofferdam/audit.jsonl")]
+    pub(crate) path: Option<String>,
+    /// Whether calls are recorded. If neither this nor `path` is given, those of servers are, and
+    /// those of `cofferdam run` and `call` are not.
+    pub(crate) enabled: Option<bool>,
+    /// What becomes of a call that cannot be recorded.
+    pub(crate) on_error: Option<OnError>,
+    /// Size from which on a new file is begun.
+    #[schemars(range(min = 1, max = 65536), example = 64)]
+    pub(crate) rotate_mib: Option<u32>,
+    /// How many rotated files are kept; older ones are removed.
+    #[schemars(range(min = 1, max = 1000), example = 8)]
+    pub(crate) keep: Option<u32>,
+}
+
+/// What becomes of a call that cannot be recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OnError {
+    /// It does not run.
+    Refuse,
+    /// It runs, and the server's log says that it was not recorded.
+    Warn,
 }
 
 /// A caller over HTTP.

@@ -16,7 +16,7 @@ use cofferdam_policy::{
 };
 
 use super::{
-    Approval, Config, Execution, Server, Token, Workspace,
+    Approval, Config, Execution, Server, Token, Workspace, audit,
     raw::{Channel, Mode, Outside, RawConfig, RawResultForm, RawToken, RawToolNames, ToolMode},
 };
 
@@ -29,12 +29,18 @@ pub(super) struct Folders<'a> {
     pub(super) file: Option<&'a Path>,
     /// The current directory.
     pub(super) current: &'a Path,
+    /// Where this user's programs keep what shall outlive them, if there is such a folder.
+    pub(super) state: Option<&'a Path>,
 }
 
 impl Folders<'_> {
     /// Makes a path absolute. What a file says counts from its own folder, what a variable or a
     /// default says from the current directory.
-    fn absolute<T>(&self, picked: &Picked<'_, T>, path: &str) -> Result<PathBuf, String> {
+    pub(super) fn absolute<T>(
+        &self,
+        picked: &Picked<'_, T>,
+        path: &str,
+    ) -> Result<PathBuf, String> {
         if path.is_empty() || path.contains('\0') {
             return Err(format!("must be a path, not `{}`", shown(path)));
         }
@@ -71,6 +77,7 @@ pub(super) fn resolve(mut keys: Keys<'_>, folders: &Folders<'_>) -> Problem<Conf
         execution: execution(&mut keys, folders)?,
         tools: tools(&mut keys, folders)?,
         approval: approval(&mut keys)?,
+        audit: audit::resolve(&mut keys, folders)?,
         tokens: tokens(&mut keys)?,
         file: None,
         unread_profile_dirs: Vec::new(),

@@ -1,5 +1,6 @@
 //! Claims about the configuration.
 
+mod audit;
 mod mutations;
 mod refusals;
 
