@@ -8,7 +8,9 @@ fn every_command_shows_examples() {
     let general = world.cofferdam().arg("--help").finish().expect_code(0);
     assert!(general.stdout.contains("Examples:"), "{general:?}");
     assert!(general.stdout.contains("Exit codes:"), "{general:?}");
-    for command in ["run", "call", "tools", "stdio", "serve", "approvals", "completions"] {
+    for command in
+        ["run", "call", "tools", "stdio", "serve", "approvals", "profile", "config", "completions"]
+    {
         assert!(general.stdout.contains(&format!("\n  {command} ")), "{general:?}");
         let finished = world.cofferdam().args([command, "--help"]).finish().expect_code(0);
         assert!(finished.stdout.contains("Examples:"), "{command}: {finished:?}");
