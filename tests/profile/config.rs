@@ -13,6 +13,7 @@ fn each_value_says_where_it_came_from() {
     show.env("COFFERDAM_SERVER__DRAIN", "90s");
     // What is enforced grows; that it is said is another claim.
     let shown = world.finish(&mut show).text().replace("; not enforced yet", "");
+    let shown = on_one_line(shown);
     insta::assert_snapshot!(shown, @r#"
     # [PLACE]/work/cofferdam.toml
 
@@ -133,4 +134,13 @@ fn what_could_not_be_served_is_not_shown() {
     let world = World::new();
     assert_eq!(world.run(&["config", "show", "--mcp-host", "0.0.0.0"]).code, 2);
     assert_eq!(world.run(&["config", "show", "--mcp-path", "mcp"]).code, 2);
+}
+
+/// The folders of profiles on one line: how long their path is depends on where the tests run.
+fn on_one_line(text: String) -> String {
+    let Some((before, rest)) = text.split_once("profile_dirs = [             # default\n  ") else {
+        return text;
+    };
+    let Some((path, after)) = rest.split_once(",\n]") else { return text };
+    format!("{before}profile_dirs = [{path}]  # default{after}")
 }
