@@ -5,7 +5,7 @@
 //! hashes. They say that and how something ran, never what: no arguments, no output, no secrets. What
 //! each key means and what the chain can and cannot show stands in `docs/audit.md`.
 //!
-//! [`Record`], [`Verifier`] and [`Hash`] are pure. Not here: deciding anything about a call, except
+//! [`Record`], [`Verifier`] and [`struct@Hash`] are pure. Not here: deciding anything about a call, except
 //! that it must not run when it cannot be recorded.
 
 mod chain;
