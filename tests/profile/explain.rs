@@ -193,7 +193,7 @@ fn what_grants_a_path() {
 #[test]
 fn why_can_a_host_not_be_reached() {
     insta::assert_snapshot!(
-        explain(&[TOOL, "--host", "pypi.org:443", "--host", "a.example.org:443",
+        explain(&[TOOL, "--host", "idx.test:443", "--host", "a.example.org:443",
             "--host", "10.0.0.1:80"]),
         @r#"
     `bash_coding_tool.execute` runs when a person has agreed.
@@ -204,10 +204,10 @@ fn why_can_a_host_not_be_reached() {
                  host: asks, since nothing confines a run on host here
       require    files full, network full, processes full, privileges full, limits partial
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = allowlist (mine.toml line 13), and nothing in `network.allow` (mine.toml line 14) is about it
     note: `host.confinement` = none (mine.toml line 20): on `host` nothing confines a run
-    hint: to grant it, add "pypi.org:443" to `network.allow` in [PLACE]/work/sandbox-profiles/mine.toml
+    hint: to grant it, add "idx.test:443" to `network.allow` in [PLACE]/work/sandbox-profiles/mine.toml
 
     `a.example.org:443` can be reached by a run.
       decided    `network.allow` `*.example.org:443` (mine.toml line 15), unless the name leads to a private address

@@ -33,7 +33,7 @@ fn explained(name: &str) -> String {
         "--path",
         "/root/.ssh/id_ed25519",
         "--host",
-        "pypi.org:443",
+        "idx.test:443",
         "--host",
         "169.254.169.254:80",
     ];
@@ -87,9 +87,9 @@ fn base_is_explained() {
     note: a container's image has files of its own at any path
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show base` prints one to begin with
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = none (base.toml line N): there is no route to anywhere
-    hint: to grant it, add `mode = "allowlist"` to `[network]` and "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show base` prints one to begin with
+    hint: to grant it, add `mode = "allowlist"` to `[network]` and "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show base` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.mode` = none (base.toml line N): there is no route to anywhere
@@ -128,9 +128,9 @@ fn container_is_explained() {
     note: a container's image has files of its own at any path
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show container` prints one to begin with
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = none (container.toml line N): there is no route to anywhere
-    hint: to grant it, add `mode = "allowlist"` to `[network]` and "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show container` prints one to begin with
+    hint: to grant it, add `mode = "allowlist"` to `[network]` and "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show container` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.mode` = none (container.toml line N): there is no route to anywhere
@@ -166,9 +166,9 @@ fn default_is_explained() {
     note: a container's image has files of its own at any path
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show default` prints one to begin with
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = none (default.toml line N): there is no route to anywhere
-    hint: to grant it, add `mode = "allowlist"` to `[network]` and "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show default` prints one to begin with
+    hint: to grant it, add `mode = "allowlist"` to `[network]` and "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show default` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.mode` = none (default.toml line N): there is no route to anywhere
@@ -207,9 +207,9 @@ fn gvisor_is_explained() {
     note: a container's image has files of its own at any path
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show gvisor` prints one to begin with
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = none (gvisor.toml line N): there is no route to anywhere
-    hint: to grant it, add `mode = "allowlist"` to `[network]` and "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show gvisor` prints one to begin with
+    hint: to grant it, add `mode = "allowlist"` to `[network]` and "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show gvisor` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.mode` = none (gvisor.toml line N): there is no route to anywhere
@@ -249,10 +249,10 @@ fn host_guarded_is_explained() {
     note: `require.files` = partial (host-guarded.toml line N): a backend that does not hold all of this may be used; each reply says what was held
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show host-guarded` prints one to begin with
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = none (host-guarded.toml line N): there is no route to anywhere
     note: `require.network` = partial (host-guarded.toml line N): a backend that does not hold all of this may be used; each reply says what was held
-    hint: to grant it, add `mode = "allowlist"` to `[network]` and "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show host-guarded` prints one to begin with
+    hint: to grant it, add `mode = "allowlist"` to `[network]` and "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show host-guarded` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.mode` = none (host-guarded.toml line N): there is no route to anywhere
@@ -285,7 +285,7 @@ fn host_unconfined_is_explained() {
     `/root/.ssh/id_ed25519` is as open to a run as to the server itself.
       granted    `host.confinement` = none (host-unconfined.toml line N): nothing confines a run
 
-    `pypi.org:443` can be reached by a run.
+    `idx.test:443` can be reached by a run.
       decided    `host.confinement` = none (host-unconfined.toml line N): nothing confines a run
 
     `169.254.169.254:80` can be reached by a run.
@@ -322,9 +322,9 @@ fn offline_strict_is_explained() {
     note: a container's image has files of its own at any path
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show offline-strict` prints one to begin with
 
-    `pypi.org:443` cannot be reached by a run.
+    `idx.test:443` cannot be reached by a run.
       decided    `network.mode` = none (offline-strict.toml line N): there is no route to anywhere
-    hint: to grant it, add `mode = "allowlist"` to `[network]` and "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show offline-strict` prints one to begin with
+    hint: to grant it, add `mode = "allowlist"` to `[network]` and "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show offline-strict` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.mode` = none (offline-strict.toml line N): there is no route to anywhere
@@ -360,9 +360,9 @@ fn uv_is_explained() {
     note: a container's image has files of its own at any path
     hint: to grant it, add `{ path = "/root/.ssh/id_ed25519", why = "…" }` to `filesystem.read` or `filesystem.write` in a profile of your own; `cofferdam profile show uv` prints one to begin with
 
-    `pypi.org:443` can be reached by a run only as one of a group.
+    `idx.test:443` can be reached by a run only as one of a group.
       decided    `network.allow` `@python-index` (uv.toml line N): which hosts that is shows when a run starts, and nothing else in the list is about this one
-    hint: to grant it, add "pypi.org:443" to `network.allow` in a profile of your own; `cofferdam profile show uv` prints one to begin with
+    hint: to grant it, add "idx.test:443" to `network.allow` in a profile of your own; `cofferdam profile show uv` prints one to begin with
 
     `169.254.169.254:80` cannot be reached by a run.
       decided    `network.deny_private` (uv.toml line N): it is a private address

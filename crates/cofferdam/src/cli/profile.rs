@@ -55,7 +55,7 @@ const EXPLAIN: &str = "\
 Examples:
   cofferdam profile explain default python_coding_tool.execute
   cofferdam profile explain default run --path .env --path /usr/bin/env
-  cofferdam profile explain uv uv_tool.uv --host pypi.org:443
+  cofferdam profile explain uv uv_tool.uv --host idx.test:443
 
 Says which rule of which file decides. Nothing is run and nothing is looked up: paths and names are \
 taken as they are spelled. What a server was told since it started is not known here.";
