@@ -200,6 +200,47 @@ fn a_configuration_that_is_gone_is_an_error_and_not_the_defaults() {
 }
 
 #[test]
+fn a_worker_that_is_started_again_goes_on_with_the_last_good_generation() {
+    let place = place();
+    let (mut running, mut client) = place.start((Transport::Stdio, Era::Modern));
+    place.write("sandbox-profiles/mine.toml", &profile("two"));
+    place.done(&["reload"]);
+    // The number goes on where it was.
+    running.kill_worker();
+    assert_eq!(version(&mut client), ("two".to_owned(), 2));
+    // So do the rules, whatever has become of the files.
+    for name in ["sandbox-profiles/mine.toml", "cofferdam.toml"] {
+        let good = std::fs::read_to_string(place.admin(name)).expect("it is there");
+        place.write(name, "[[[");
+        running.kill_worker();
+        assert_eq!(version(&mut client), ("two".to_owned(), 2), "{name}");
+        let status = place.wait_for_status("the error", |it| it["reload_error"].is_string());
+        assert_eq!(status["generation"], 2, "{status}");
+        place.write(name, &good);
+        place.done(&["reload"]);
+    }
+    place.write("sandbox-profiles/mine.toml", &profile("three"));
+    running.kill_worker();
+    place.wait_for_status("what was written meanwhile", |status| status["generation"] == 3);
+    assert_eq!(version(&mut client), ("three".to_owned(), 3));
+}
+
+#[test]
+fn what_needs_a_new_start_stays_what_it_was_also_for_a_worker_that_is_started_again() {
+    let place = place();
+    let (mut running, mut client) = place.start((Transport::Stdio, Era::Modern));
+    assert_eq!(version(&mut client), ("one".to_owned(), 1));
+    let elsewhere = place.world.outside("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("a folder can be made");
+    let text = format!("[workspace]\nroot = \"{}\"\n{CONFIGURATION}", elsewhere.display());
+    place.write("cofferdam.toml", &text);
+    running.kill_worker();
+    let answer = client.call(BASH, &json!({ "code": "pwd -P" }));
+    let workspace = place.world.workspace().canonicalize().expect("it is there");
+    assert_eq!(value(&answer)["stdout"], format!("{}\n", workspace.display()));
+}
+
+#[test]
 fn a_run_cannot_make_or_change_the_files_that_a_reload_reads() {
     // Named, so that it may lie in the workspace; the folder of profiles beside it does not exist.
     let place = Place::new("");

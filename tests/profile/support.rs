@@ -58,7 +58,8 @@ impl World {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.path("work")).env_clear();
         command.env("HOME", self.path("home")).env("LANG", "C.UTF-8").stdin(Stdio::null());
-        command.env("XDG_RUNTIME_DIR", self.path("runtime"));
+        // Not where others of the same user may have servers running.
+        command.env("COFFERDAM_RUNTIME_DIR", self.path("runtime"));
         command.envs(std::env::vars_os().filter(|(name, _)| name == "PATH"));
         command
     }

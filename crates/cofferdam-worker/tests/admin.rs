@@ -10,7 +10,7 @@ use std::sync::{
 };
 
 use bytes::Bytes;
-use cofferdam_policy::{ToolRule, ToolRules, profile::shipped};
+use cofferdam_policy::{ToolRule, ToolRules};
 use cofferdam_protocol::{
     ErrorCode, Failure,
     admin::{AdminReply, AdminRequest, ServerStatus},
@@ -165,7 +165,8 @@ fn growing() -> ReadRules {
         let pattern = format!("tool{}", count.fetch_add(1, Ordering::SeqCst)).parse().unwrap();
         let origin = "test".to_owned();
         rules.tools.rules.push(ToolRule { pattern, active: false, origin });
-        rules.profiles = before.profiles.reload(shipped()).unwrap();
+        let next = before.profiles.generation() + 1;
+        rules.profiles = before.profiles.clone().numbered(next);
         Ok(Some(rules))
     })
 }
@@ -192,7 +193,7 @@ async fn rules_that_cannot_be_used_here_change_nothing_and_the_status_says_so() 
     let read: ReadRules = Box::new(move |before| match outcomes.lock().unwrap().pop() {
         Some("fails") => Err(Failure::new(ErrorCode::Internal, "unreadable")),
         Some(name) => {
-            let profiles = before.profiles.reload(shipped()).unwrap();
+            let profiles = before.profiles.clone().numbered(2);
             let rules = Rules {
                 default_profile: name.to_owned(),
                 profiles,

@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod error;
 mod exit;
+mod in_force;
 mod logging;
 mod output;
 mod owner;

@@ -17,12 +17,14 @@ use std::{
     time::Duration,
 };
 
+use cofferdam_policy::profile::ProfileSource;
 use cofferdam_protocol::{ErrorCode, Failure};
 use cofferdam_worker::{Control, Rules};
 use tokio::time::sleep;
 
 use crate::{
     config::{Config, ConfigError},
+    in_force::InForce,
     settings,
 };
 
@@ -41,6 +43,10 @@ pub(crate) struct Files {
     /// The last that could be read, in force or not: its folders are those to watch.
     latest: Mutex<Config>,
     workspace: PathBuf,
+    /// Profile chosen for the whole server: without it no files can be used.
+    session_profile: Option<String>,
+    /// Where what is in force is kept for the next worker.
+    folder: Option<PathBuf>,
     /// Folders of profiles that were not there at the start, in a place where code may write: code
     /// could make them, and would be obeyed. They are not read before the next start.
     not_yet: Vec<PathBuf>,
@@ -56,8 +62,13 @@ struct Looks(BTreeMap<PathBuf, Option<Look>>);
 type Look = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl Files {
-    /// What `config` was read from, for a server on `workspace`.
-    pub(crate) fn new(config: Config, workspace: PathBuf) -> Self {
+    /// What `config` was read from when the server started.
+    pub(crate) fn new(
+        config: Config,
+        workspace: PathBuf,
+        session_profile: Option<String>,
+        folder: Option<PathBuf>,
+    ) -> Self {
         let not_yet = config.execution.profile_dirs.iter();
         let not_yet =
             not_yet.filter(|folder| may_be_made_in(folder, &workspace)).cloned().collect();
@@ -65,6 +76,8 @@ impl Files {
             first: config.clone(),
             latest: Mutex::new(config),
             workspace,
+            session_profile,
+            folder,
             not_yet,
             environment: env::vars_os().collect(),
             // Only for paths that a variable gives; without a current directory they are refused.
@@ -80,8 +93,17 @@ impl Files {
         let mut next = self.first.again(&self.environment, &self.current).map_err(failure)?;
         next.unread_profile_dirs.clone_from(&self.not_yet);
         *self.latest() = next.clone();
-        let rules =
-            settings::rules(&next, &self.workspace, Some(&before.profiles)).map_err(failure)?;
+        let sources = next.profile_sources().map_err(failure)?;
+        let generation = before.profiles.generation() + 1;
+        let rules = settings::rules(&next, sources.clone(), &self.workspace, generation)
+            .map_err(failure)?;
+        if let Some(name) = &self.session_profile {
+            rules.profiles.get(name).map_err(|error| failure(error.into()))?;
+        }
+        // The log stays where it was when the server started, whatever the new files say.
+        if matches!(self.first.audit.records(true), Ok(Some(_))) {
+            self.first.audit_is_out_of_reach(&self.workspace, &rules.profiles).map_err(failure)?;
+        }
         let fixed = self.first.fixed_differences(&next);
         if !fixed.is_empty() {
             let keys = fixed.join(", ");
@@ -91,7 +113,18 @@ impl Files {
         if !not_armed.is_empty() {
             tracing::warn!(keys = not_armed.join(", "), "configured, and not enforced yet");
         }
-        Ok((!same(before, &rules)).then_some(rules))
+        if same(before, &rules) {
+            return Ok(None);
+        }
+        self.keep(&next, &sources, generation);
+        Ok(Some(rules))
+    }
+
+    fn keep(&self, config: &Config, sources: &[ProfileSource], generation: u64) {
+        if let Some(folder) = &self.folder {
+            let first = self.first.file.clone();
+            InForce::new(first, config.file.clone(), sources, generation).keep(folder);
+        }
     }
 
     /// Looks at the files for ever, and has them read again when they have changed.
@@ -216,10 +249,15 @@ mod tests {
             let named = self.path("admin/cofferdam.toml");
             let current = self.path("work");
             let config = Config::load(Some(&named), &BTreeMap::new(), &current).expect("it");
-            let rules = settings::rules(&config, &current, None).expect("rules");
-            let files = Files::new(config, current);
+            let rules = rules(&config, &current);
+            let files = Files::new(config, current, None, None);
             (Files { environment: BTreeMap::new(), ..files }, rules)
         }
+    }
+
+    fn rules(config: &Config, workspace: &Path) -> Rules {
+        let sources = config.profile_sources().expect("profiles");
+        settings::rules(config, sources, workspace, 1).expect("rules")
     }
 
     const MINE: &str = "extends = \"base\"\n[limits]\ntimeout = \"5s\"\n";
@@ -235,9 +273,9 @@ mod tests {
         assert!(may_be_made_in(&folder, &current));
         fs::create_dir(&folder).expect("a folder");
         let config = Config::load(Some(&named), &BTreeMap::new(), &current).expect("it");
-        let rules = settings::rules(&config, &current, None).expect("rules");
+        let rules = rules(&config, &current);
         fs::remove_dir(&folder).expect("gone");
-        let files = Files::new(config, current);
+        let files = Files::new(config, current, None, None);
         let files = Files { environment: BTreeMap::new(), ..files };
         fs::create_dir(&folder).expect("a folder");
         place.write("work/late/default.toml", MINE);
@@ -300,8 +338,8 @@ mod tests {
         fs::create_dir(&current).expect("a folder");
         let config = Config::load(None, &BTreeMap::new(), &current).expect("the defaults");
         let was_found = config.file.is_some();
-        let rules = settings::rules(&config, &place.path("work"), None).expect("rules");
-        let files = Files::new(config, place.path("work"));
+        let rules = rules(&config, &place.path("work"));
+        let files = Files::new(config, place.path("work"), None, None);
         let files = Files { environment: BTreeMap::new(), current: current.clone(), ..files };
         fs::write(current.join("cofferdam.toml"), "[tools]\ndefault_mode = \"deactivate\"\n")
             .expect("a file");

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cofferdam_policy::Profiles;
+use cofferdam_policy::profile::ProfileSource;
 use cofferdam_worker::{
     ApprovalChannel, ApprovalSettings, Rules, WorkerSettings,
     audit::{self, AuditSettings, Via},
@@ -13,10 +13,14 @@ use cofferdam_worker::{
 
 use crate::{
     cli::UsageError,
-    config::{Channel, Config, ConfigError, Mode, OnError},
+    config::{Channel, Config, ConfigError, ConfigFile, Mode, OnError},
     error::CommandError,
+    in_force::InForce,
     supervisor::WORKER_TOKEN,
 };
+
+/// The generation that a server starts with.
+pub(crate) const FIRST_GENERATION: u64 = 1;
 
 /// What a person chose on the command line.
 #[derive(Clone, Debug, Default)]
@@ -48,15 +52,60 @@ pub(crate) fn executor(
     default: DefaultWorkspace,
     config: &Config,
 ) -> Result<WorkerSettings, CommandError> {
+    executor_of(choice, default, config, config.profile_sources()?)
+}
+
+/// The same with the profiles of these sources, which are those that the configuration names.
+///
+/// # Errors
+/// As for [`executor`].
+pub(crate) fn executor_of(
+    choice: Choice,
+    default: DefaultWorkspace,
+    config: &Config,
+    sources: Vec<ProfileSource>,
+) -> Result<WorkerSettings, CommandError> {
+    let workspace = workspace(&choice, default, config)?;
+    let rules = rules(config, sources, &workspace, FIRST_GENERATION)?;
+    executor_with(choice, default, config, workspace, rules)
+}
+
+/// What a worker that goes on where another one ended is told: what was fixed when the server started,
+/// and the rules that were in force.
+///
+/// # Errors
+/// As for [`executor`].
+pub(crate) fn resumed(
+    choice: Choice,
+    config: &Config,
+    in_force: &InForce,
+) -> Result<WorkerSettings, CommandError> {
+    let default = DefaultWorkspace::Configured;
+    let workspace = workspace(&choice, default, config)?;
+    let then = configuration_as_read(in_force.config.clone())?;
+    let rules = rules(&then, in_force.sources(), &workspace, in_force.generation)?;
+    executor_with(choice, default, config, workspace, rules)
+}
+
+fn workspace(
+    choice: &Choice,
+    default: DefaultWorkspace,
+    config: &Config,
+) -> Result<PathBuf, UsageError> {
     let configured = match default {
         DefaultWorkspace::Here => None,
         DefaultWorkspace::Configured => Some(config.workspace.root.clone()),
     };
-    let workspace = match choice.workspace.or(configured) {
-        Some(workspace) => workspace,
-        None => current_directory()?,
-    };
-    let rules = rules(config, &workspace, None)?;
+    choice.workspace.clone().or(configured).map_or_else(current_directory, Ok)
+}
+
+fn executor_with(
+    choice: Choice,
+    default: DefaultWorkspace,
+    config: &Config,
+    workspace: PathBuf,
+    rules: Rules,
+) -> Result<WorkerSettings, CommandError> {
     let audit = audit(config, default)?;
     if audit.is_some() {
         config.audit_is_out_of_reach(&workspace, &rules.profiles)?;
@@ -111,27 +160,18 @@ fn approval(config: &Config, default: DefaultWorkspace) -> ApprovalSettings {
     ApprovalSettings { channel, wait: config.approval.wait, admin: serves }
 }
 
-/// What calls on `workspace` are decided by, as the generation after `before`.
+/// What calls on `workspace` are decided by: that configuration with the profiles of these sources.
 ///
 /// # Errors
 /// [`ConfigError`] when the profiles cannot be used, or this configuration not for this workspace.
 pub(crate) fn rules(
     config: &Config,
+    sources: Vec<ProfileSource>,
     workspace: &Path,
-    before: Option<&Profiles>,
+    generation: u64,
 ) -> Result<Rules, ConfigError> {
     config.may_decide_about(workspace)?;
-    let profiles = match before {
-        None => config.profiles()?,
-        Some(before) => {
-            let profiles = config.profiles_after(before)?;
-            // Only servers read their rules again, and they record.
-            if matches!(config.audit.records(true), Ok(Some(_))) {
-                config.audit_is_out_of_reach(workspace, &profiles)?;
-            }
-            profiles
-        }
-    };
+    let profiles = config.profiles(sources, generation)?;
     // Nothing that a run may write decides about the next one.
     let mut own_files = config.own_files_in(workspace);
     for profile in profiles.names().filter_map(|name| profiles.get(name).ok()) {
@@ -155,6 +195,15 @@ pub(crate) fn rules(
 pub(crate) fn configuration(named: Option<&Path>) -> Result<Config, CommandError> {
     let environment = env::vars_os().collect();
     Ok(Config::load(named, &environment, &current_directory()?)?)
+}
+
+/// What a configuration file said when it was read, for this process.
+///
+/// # Errors
+/// [`CommandError`] when it cannot be used.
+pub(crate) fn configuration_as_read(file: Option<ConfigFile>) -> Result<Config, CommandError> {
+    let environment = env::vars_os().collect();
+    Ok(Config::as_read(file, &environment, &current_directory()?)?)
 }
 
 /// A path of the command line, from the current directory.

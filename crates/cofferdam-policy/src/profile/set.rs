@@ -116,15 +116,11 @@ impl Profiles {
         (Self { profiles, generation: 1 }, broken.collect())
     }
 
-    /// Reads and resolves all of them anew, as the generation after this one.
-    ///
-    /// # Errors
-    /// As [`load`](Self::load); this generation then stays what it is.
-    pub fn reload(
-        &self,
-        sources: impl IntoIterator<Item = ProfileSource>,
-    ) -> Result<Self, ProfileError> {
-        Ok(Self { generation: self.generation + 1, ..Self::load(sources)? })
+    /// The same profiles as that generation: they were read again, or by a process that goes on where
+    /// another one ended.
+    #[must_use]
+    pub fn numbered(self, generation: u64) -> Self {
+        Self { generation, ..self }
     }
 
     /// The same profiles, each of which protects `globs` too.
@@ -167,7 +163,7 @@ impl Profiles {
         self.profiles.keys().map(String::as_str)
     }
 
-    /// Which generation this is: 1 at the start, one more with each reload.
+    /// Which generation this is: 1 unless it was [numbered](Self::numbered).
     pub fn generation(&self) -> u64 {
         self.generation
     }

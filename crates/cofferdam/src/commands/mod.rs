@@ -53,7 +53,7 @@ pub(crate) fn carry_out(cli: Cli) -> Result<Exit, CommandError> {
             Ok(supervisor::supervise(arguments.resolve(&global, &noted(config()?))?)?)
         }
         // Their supervisor has noted it already.
-        Command::Worker(arguments) => worker::work(arguments.resolve(config()?)?),
+        Command::Worker(arguments) => worker::work(arguments.resolve(config)?),
         Command::Mcp(arguments) => Ok(gateway::translate(arguments.resolve()?)?),
         Command::Profile(arguments) => profile::profile(arguments, &config()?),
         Command::Config(arguments) => config::config(arguments, config),

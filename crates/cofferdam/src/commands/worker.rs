@@ -116,14 +116,22 @@ fn remove(private_directory: Option<&Path>) {
 }
 
 async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError> {
-    let WorkerPlan { mut settings, config, bind, drain, private_directory } = plan;
+    let WorkerPlan { mut settings, config, in_force, resumes, bind, drain, private_directory } =
+        plan;
     let mut signals = StopSignals::listen().map_err(WorkerProcessError::Setup)?;
     // Goes last.
     let folder = folder(private_directory.as_deref())?;
     // Without a folder there is no socket by which the owner could be asked.
     settings.approval.admin &= folder.is_some();
     settings.tools_file = folder.as_ref().map(|folder| folder.path().join(TOOLS_FILE));
-    let files = Arc::new(Files::new(config, settings.workspace.clone()));
+    // Without a supervisor there is no next worker.
+    let kept_in = private_directory.filter(|_| supervised);
+    if let Some(folder) = &kept_in {
+        in_force.keep(folder);
+    }
+    let session_profile = settings.session_profile.clone();
+    let files = Files::new(config, settings.workspace.clone(), session_profile, kept_in);
+    let files = Arc::new(files);
     let executor = Executor::new(settings).map_err(CommandError::Refused)?;
     let read = files.clone();
     let control = Control::new(executor.clone(), Box::new(move |before| read.read(before)));
@@ -140,6 +148,10 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
         Some(folder) => Some(admin(folder, control.clone(), ended.clone())?),
         None => None,
     };
+    if resumes {
+        // The files may be others by now, and be of use or not: that is what a reload is for.
+        reload_apart(&control);
+    }
     let watching = tokio::spawn(files.watch(control.clone()));
     let serving = cofferdam_worker::serve(listener, executor, auth, stop.clone(), drain);
     tokio::pin!(serving);
@@ -152,9 +164,7 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
         };
         if signal == Signal::HUP.as_raw() {
             tracing::info!("told to read the configuration again");
-            let control = control.clone();
-            // It says in the log what became of it.
-            tokio::spawn(async move { control.reload().await });
+            reload_apart(&control);
             continue;
         }
         // The supervisor has one way to say it; whatever else comes was meant for others.
@@ -177,6 +187,12 @@ async fn serve(plan: WorkerPlan, supervised: bool) -> Result<Exit, CommandError>
         let _ = fs::remove_file(path);
     }
     Ok(exit?)
+}
+
+/// Has the files read again, without waiting for it: the log says what became of it.
+fn reload_apart(control: &Control) {
+    let control = control.clone();
+    tokio::spawn(async move { control.reload().await });
 }
 
 /// The server's private folder, in which its owner finds it.

@@ -26,6 +26,7 @@ use cofferdam_policy::{
     ToolRules,
     document::{Layer, Layers, Origin, Source, schema_for},
 };
+use serde::{Deserialize, Serialize};
 
 pub(crate) use audit::Audit;
 pub(crate) use error::ConfigError;
@@ -67,12 +68,14 @@ pub(crate) struct Config {
 }
 
 /// The file of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ConfigFile {
     /// Absolute path.
     pub(crate) path: PathBuf,
     /// Somebody named it; it was not just lying where files are looked for.
     pub(crate) named: bool,
+    /// What it said when it was read.
+    pub(crate) text: String,
 }
 
 /// How clients are served.
@@ -183,6 +186,19 @@ impl Config {
         Self::resolve(written, environment, current)
     }
 
+    /// What a file said when it was read, whatever it says now.
+    ///
+    /// # Errors
+    /// As for [`load`](Self::load), but nothing is read.
+    pub(crate) fn as_read(
+        file: Option<ConfigFile>,
+        environment: &BTreeMap<OsString, OsString>,
+        current: &Path,
+    ) -> Result<Self, ConfigError> {
+        let written = file.map(sources::written).transpose()?;
+        Self::resolve(written, environment, current)
+    }
+
     /// The same again, from the very file that this was read from: where no file was, none is looked
     /// for, so that nothing that appeared meanwhile decides.
     ///
@@ -204,7 +220,7 @@ impl Config {
     ) -> Result<Self, ConfigError> {
         let variables = sources::variables(environment)?;
         if let Some(file) = &written {
-            tracing::debug!(path = %file.path.display(), "read the configuration");
+            tracing::debug!(path = %file.file.path.display(), "read the configuration");
         }
         let mut layers: Vec<_> = variables
             .iter()
@@ -213,7 +229,7 @@ impl Config {
         if let Some(file) = &written {
             layers.push(Layer { raw: &file.raw, source: Source::File(&file.lines) });
         }
-        let file = written.as_ref().map(|file| file.path.as_path());
+        let file = written.as_ref().map(|written| written.file.path.as_path());
         let state = audit::state_folder(environment);
         let folders = resolve::Folders { file, current, state: state.as_deref() };
         let keys = Layers::new(schema(), layers);
@@ -224,9 +240,7 @@ impl Config {
                 }
                 _ => ConfigError::Environment(source),
             })?;
-        let file =
-            written.as_ref().map(|file| ConfigFile { path: file.path.clone(), named: file.named });
-        Ok(Self { file, ..resolved })
+        Ok(Self { file: written.map(|written| written.file), ..resolved })
     }
 
     /// Whether this configuration may decide about runs on `workspace`, an existing directory.

@@ -12,23 +12,17 @@ use cofferdam_policy::{
 use super::{Config, ConfigError, sources};
 
 impl Config {
-    /// Reads every `*.toml` of `execution.profile_dirs` over the built-in profiles: a file takes
-    /// the place of the built-in profile of the same name. Hidden files are left out.
+    /// The profiles of these sources, for this configuration, as that generation.
     ///
     /// # Errors
-    /// [`ConfigError`] for a folder or file that cannot be read, for the first profile that cannot
-    /// be used, for two files of the same name, and when the default profile or one of a token does
-    /// not exist. The folder beside the configuration file may be missing unless it is named there.
-    pub(crate) fn profiles(&self) -> Result<Profiles, ConfigError> {
-        self.checked(Profiles::load(self.profile_sources()?)?)
-    }
-
-    /// The same, as the generation after `before`.
-    ///
-    /// # Errors
-    /// As [`profiles`](Self::profiles); `before` then stays what it is.
-    pub(crate) fn profiles_after(&self, before: &Profiles) -> Result<Profiles, ConfigError> {
-        self.checked(before.reload(self.profile_sources()?)?)
+    /// [`ConfigError`] for the first profile that cannot be used, for two files of the same name, and
+    /// when the default profile or one of a token does not exist.
+    pub(crate) fn profiles(
+        &self,
+        sources: Vec<ProfileSource>,
+        generation: u64,
+    ) -> Result<Profiles, ConfigError> {
+        self.checked(Profiles::load(sources)?.numbered(generation))
     }
 
     /// Everything that is known of profiles, for whoever looks at them and enforces nothing: one that
@@ -42,7 +36,13 @@ impl Config {
         KnownProfiles { profiles, broken, unreadable }
     }
 
-    fn profile_sources(&self) -> Result<Vec<ProfileSource>, ConfigError> {
+    /// Reads every `*.toml` of `execution.profile_dirs` over the built-in profiles: a file takes
+    /// the place of the built-in profile of the same name. Hidden files are left out.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a folder or file that cannot be read. The folder beside the configuration
+    /// file may be missing unless it is named there.
+    pub(crate) fn profile_sources(&self) -> Result<Vec<ProfileSource>, ConfigError> {
         let (sources, errors) = self.found();
         errors.into_iter().next().map_or(Ok(sources), Err)
     }

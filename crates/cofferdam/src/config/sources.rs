@@ -20,10 +20,7 @@ const PREFIX: &str = "COFFERDAM_";
 
 /// A configuration file as written.
 pub(super) struct Written {
-    /// Absolute path.
-    pub(super) path: PathBuf,
-    /// Somebody named it; it was not just lying there.
-    pub(super) named: bool,
+    pub(super) file: ConfigFile,
     pub(super) raw: RawConfig,
     pub(super) lines: Lines,
 }
@@ -48,7 +45,7 @@ pub(super) fn file(
 ) -> Result<Option<Written>, ConfigError> {
     let set = |name: &str| environment.get(&OsString::from(name)).filter(|value| !value.is_empty());
     if let Some(path) = named.or_else(|| set("COFFERDAM_CONFIG").map(Path::new)) {
-        return written(current.join(path)).map(|file| Some(Written { named: true, ..file }));
+        return read_file(current.join(path), true).map(Some);
     }
     // The base directory specification has relative values ignored.
     let absolute = |name: &str| set(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -64,7 +61,7 @@ pub(super) fn file(
             let source = io::Error::other("not a regular file");
             return Err(ConfigError::Read { path, source });
         }
-        match written(path) {
+        match read_file(path, false) {
             Err(ConfigError::Read { source, .. }) if is_absent(&source) => {}
             found => return found.map(Some),
         }
@@ -83,7 +80,7 @@ pub(super) fn again(file: &ConfigFile) -> Result<Written, ConfigError> {
         Ok(metadata) if !metadata.is_file() => {
             Err(ConfigError::Read { path, source: io::Error::other("not a regular file") })
         }
-        Ok(_) => written(path).map(|written| Written { named: file.named, ..written }),
+        Ok(_) => read_file(path, file.named),
         Err(source) => Err(ConfigError::Read { path, source }),
     }
 }
@@ -93,14 +90,21 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-fn written(path: PathBuf) -> Result<Written, ConfigError> {
-    let text = match text(&path) {
-        Ok(text) => text,
-        Err(source) => return Err(ConfigError::Read { path, source }),
-    };
-    match read::<RawConfig>(&text, schema()) {
-        Ok((raw, lines)) => Ok(Written { path, named: false, raw, lines }),
-        Err(source) => Err(ConfigError::File { path, source }),
+fn read_file(path: PathBuf, named: bool) -> Result<Written, ConfigError> {
+    match text(&path) {
+        Ok(text) => written(ConfigFile { path, named, text }),
+        Err(source) => Err(ConfigError::Read { path, source }),
+    }
+}
+
+/// Holds what a file says against the schema.
+///
+/// # Errors
+/// [`ConfigError::File`].
+pub(super) fn written(file: ConfigFile) -> Result<Written, ConfigError> {
+    match read::<RawConfig>(&file.text, schema()) {
+        Ok((raw, lines)) => Ok(Written { file, raw, lines }),
+        Err(source) => Err(ConfigError::File { path: file.path, source }),
     }
 }
 

@@ -158,11 +158,10 @@ fn a_file_takes_the_place_of_a_shipped_profile_whatever_comes_first() {
 }
 
 #[test]
-fn a_reload_is_the_next_generation_and_a_wrong_one_leaves_the_last_good() {
+fn a_set_is_the_first_generation_unless_it_is_numbered_otherwise() {
     let first = profiles(&[("a", "backends = [\"host\"]")]).expect("a profile");
     assert_eq!(first.generation(), 1);
-    let second = first.reload([file("b", "backends = [\"host\"]")]).expect("another");
-    assert_eq!(second.generation(), 2);
-    assert!(second.reload([file("b", "backends = []")]).is_err());
-    assert_eq!(second.names().collect::<Vec<_>>(), ["b"]);
+    let later = first.clone().numbered(7);
+    assert_eq!(later.generation(), 7);
+    assert_eq!(later.loaded("a").expect("it"), first.loaded("a").expect("it"));
 }

@@ -11,7 +11,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use cofferdam_policy::document::Origin;
+use cofferdam_policy::{Profiles, document::Origin};
 use tempfile::TempDir;
 
 use super::*;
@@ -120,6 +120,10 @@ profiles = ["default", "offline-strict"]
 tools = ["python_coding_tool.*", "file_system_tool.read_file"]
 max_running = 2
 "#;
+
+fn profiles(config: &Config) -> Result<Profiles, ConfigError> {
+    config.profiles(config.profile_sources()?, 1)
+}
 
 #[test]
 fn the_documented_configuration_is_accepted_and_says_what_the_defaults_say() {
@@ -236,7 +240,7 @@ fn paths_in_the_file_count_from_its_folder_and_all_others_from_the_current_one()
 fn profiles_of_the_current_directory_do_not_count_without_a_configuration() {
     let place = Place::new();
     place.write("work/sandbox-profiles/default.toml", "backends = [\"host\"]");
-    let profiles = place.load(&[]).expect("the defaults").profiles().expect("the built-in ones");
+    let profiles = profiles(&place.load(&[]).expect("the defaults")).expect("the built-in ones");
     assert_eq!(profiles.get("default").expect("it").backends.len(), 3);
 }
 
@@ -244,7 +248,7 @@ fn profiles_of_the_current_directory_do_not_count_without_a_configuration() {
 fn a_profile_beside_the_configuration_takes_the_place_of_the_built_in_one() {
     let place = Place::new();
     place.write("work/cofferdam.toml", "");
-    let load = || place.load(&[]).expect("a configuration").profiles().expect("profiles");
+    let load = || profiles(&place.load(&[]).expect("a configuration")).expect("profiles");
     assert_eq!(load().get("default").expect("built in").backends.len(), 3);
     let own = place.write("work/sandbox-profiles/default.toml", "backends = [\"host\"]");
     place.write("work/sandbox-profiles/heir.toml", "extends = \"base\"");
@@ -265,7 +269,7 @@ fn profiles_that_cannot_be_had_are_an_error() {
     let refusal = |text: &str| {
         place.write("work/cofferdam.toml", text);
         let config = place.load(&[]).unwrap_or_else(|error| panic!("{}", place.printed(&error)));
-        place.printed(&config.profiles().expect_err(text))
+        place.printed(&profiles(&config).expect_err(text))
     };
     insta::assert_snapshot!(refusal("[execution]\nprofile_dirs = [\"none\"]"), @"
     error: reading profiles from `[PLACE]/work/none`
