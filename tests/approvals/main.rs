@@ -11,6 +11,7 @@
 mod support;
 
 mod ask;
+mod audited;
 mod client;
 mod command_line;
 mod every_way;
