@@ -185,12 +185,7 @@ impl Connection {
         let pid = server.pid;
         let unreachable = |source| OwnerError::Unreachable { pid, source };
         let stream = connect(server, patience).map_err(unreachable)?;
-        let ours = geteuid().as_raw();
-        let peer = socket_peercred(&stream).map_err(|error| unreachable(error.into()))?;
-        let theirs = peer.uid.as_raw();
-        if ours != theirs {
-            return Err(OwnerError::Foreign { pid, ours, theirs });
-        }
+        check_peer(pid, &stream, geteuid().as_raw())?;
         stream.set_read_timeout(Some(answer_patience)).map_err(unreachable)?;
         stream.set_write_timeout(Some(answer_patience)).map_err(unreachable)?;
         let mut connection = Self { pid, stream };
@@ -239,6 +234,14 @@ impl Connection {
     }
 }
 
+/// Whoever listens must be the same user, by the kernel's word: a name proves nothing.
+fn check_peer(pid: u32, stream: &UnixStream, ours: u32) -> Result<(), OwnerError> {
+    let peer = socket_peercred(stream)
+        .map_err(|error| OwnerError::Unreachable { pid, source: error.into() })?;
+    let theirs = peer.uid.as_raw();
+    if ours == theirs { Ok(()) } else { Err(OwnerError::Foreign { pid, ours, theirs }) }
+}
+
 /// Connects, also when the worker is just being started again.
 #[expect(clippy::disallowed_methods, reason = "nothing tells when another process listens again")]
 fn connect(server: &RunningServer, patience: Duration) -> io::Result<UnixStream> {
@@ -264,6 +267,17 @@ mod tests {
 
     fn server(pid: u32) -> RunningServer {
         RunningServer { pid, folder: format!("/nonexistent/{pid}").into() }
+    }
+
+    #[test]
+    fn a_socket_of_another_user_is_not_spoken_to() -> io::Result<()> {
+        let (stream, _other_end) = UnixStream::pair()?;
+        let us = geteuid().as_raw();
+        assert!(check_peer(7, &stream, us).is_ok());
+        let refused = check_peer(7, &stream, us + 1).expect_err("it is not theirs");
+        let OwnerError::Foreign { pid: 7, ours, theirs } = refused else { panic!("{refused}") };
+        assert_eq!((ours, theirs), (us + 1, us));
+        Ok(())
     }
 
     #[test]
