@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -34,9 +34,7 @@ impl Workspace {
             return Err(Errno::INVAL.into());
         };
         let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let from = open_at(self.directory(), parent, flags, resolve)?;
+        let from = self.reach(parent, OFlags::DIRECTORY)?;
         // Moving needs the right to write the folder and, of a folder that moves, its own. A run
         // may have taken both away; what is not ours stays as it is, and the move fails.
         let _ = self.open_up(parent);
@@ -58,15 +56,20 @@ impl Workspace {
 
     /// Opens or makes the quarantine. A run may have put something else in its place, so there is a
     /// second way that it cannot have foreseen.
-    fn quarantine_folder(&self) -> io::Result<(std::os::fd::OwnedFd, PathBuf)> {
+    fn quarantine_folder(&self) -> io::Result<(OwnedFd, PathBuf)> {
         if let Ok(folder) = self.make_folder(Path::new(FOLDER), Mode::RWXU) {
             return Ok((folder, FOLDER.into()));
         }
         let name = format!(".cofferdam-quarantine-{}", unpredictable());
         mkdirat(self.directory(), &name, Mode::RWXU)?;
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok((self.reach(Path::new(&name), OFlags::DIRECTORY)?, name.into()))
+    }
+
+    /// The entry at `path`, relative, itself: no link leads to it and none is followed.
+    fn reach(&self, path: &Path, more: OFlags) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC | more;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        Ok((open_at(self.directory(), Path::new(&name), flags, resolve)?, name.into()))
+        Ok(open_at(self.directory(), path, flags, resolve)?)
     }
 
     /// Makes the directory at `path`, relative, one that we can look into, when it is ours.
@@ -76,9 +79,7 @@ impl Workspace {
     /// # Errors
     /// When it is gone, a link leads to it, or it is not ours.
     pub fn open_up(&self, path: &Path) -> io::Result<bool> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let folder = open_at(self.directory(), path, flags, resolve)?;
+        let folder = self.reach(path, OFlags::DIRECTORY)?;
         let mode = Mode::from_raw_mode(statat(&folder, "", AtFlags::EMPTY_PATH)?.st_mode);
         if mode.contains(Mode::RWXU) {
             return Ok(false);
@@ -92,9 +93,7 @@ impl Workspace {
     /// # Errors
     /// When there is none, or a link leads to it.
     pub fn fingerprint(&self, path: &Path) -> io::Result<Fingerprint> {
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let entry = open_at(self.directory(), path, flags, resolve)?;
+        let entry = self.reach(path, OFlags::empty())?;
         let found = statat(entry.as_fd(), "", AtFlags::EMPTY_PATH)?;
         Ok(Fingerprint {
             device: found.st_dev,

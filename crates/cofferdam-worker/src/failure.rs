@@ -119,11 +119,11 @@ mod tests {
     fn the_sources_of_an_error_are_in_the_message() {
         let error = PathError::System {
             operation: "opening",
-            path: PathBuf::from("/work/x"),
+            path: PathBuf::from("/srv/x"),
             source: std::io::Error::from_raw_os_error(13),
         };
         let failure = of_path(&error);
-        assert_eq!(failure.message, "opening `/work/x`: Permission denied (os error 13)");
+        assert_eq!(failure.message, "opening `/srv/x`: Permission denied (os error 13)");
         assert_eq!(failure.code, ErrorCode::InvalidArguments);
     }
 
