@@ -379,6 +379,29 @@ fn links_planted_where_mount_points_could_be_made_lead_nowhere() {
     assert_eq!(fs::read_dir(outside.path()).expect("a folder").count(), 0);
 }
 
+/// The server's own programs: an active virtual environment puts the workspace on `PATH`.
+#[test]
+fn a_program_that_a_run_plants_on_the_path_is_never_started_outside() {
+    let place = Place::new();
+    fs::create_dir_all(place.path().join(".venv/bin")).expect("a folder");
+    let outside = tempfile::tempdir().expect("a folder");
+    let proof = outside.path().join("started");
+    let planted = format!("#!/bin/sh\ntouch {}\nexec false\n", proof.display());
+    for name in ["bwrap", "python3", "bash"] {
+        place.file("plant", &planted);
+        place.bash(&format!("cp plant .venv/bin/{name}; chmod +x .venv/bin/{name}"));
+    }
+    let path = format!("{}/.venv/bin:/usr/bin:/bin", place.path().display());
+    let answer = Answer::of(place.run().args(["sh", "-c", "echo fine"]).env("PATH", &path));
+    assert_eq!(answer.ok(), "fine");
+    assert!(!proof.exists());
+    // Positive control: whoever looks the name up on that path starts the planted one.
+    let mut by_name = std::process::Command::new("env");
+    by_name.args(["bwrap", "--version"]).env("PATH", &path);
+    Answer::of(&mut by_name);
+    assert!(proof.exists());
+}
+
 /// A6
 #[test]
 fn a_workspace_that_was_swapped_for_a_link_is_not_followed() {

@@ -22,6 +22,7 @@ pub mod outcome;
 mod process;
 mod repositories;
 mod run;
+mod search;
 pub mod seccomp;
 mod spawner;
 mod streams;
@@ -37,13 +38,15 @@ pub use outcome::{
     Captured, Ending, EnforcementReport, LimitHit, NotStarted, NotStartedKind, Outcome,
     Quarantined, Usage,
 };
+pub use search::SearchPath;
 
 /// What the backends take from the outside, once.
 #[derive(Clone, Debug)]
 pub struct BackendSettings {
-    /// The environment of the server: profiles name what of it is passed on, and `PATH` is where
-    /// programs of this machine are looked for.
+    /// The environment of the server: profiles name what of it is passed on.
     pub environment: BTreeMap<OsString, OsString>,
+    /// Where programs of this machine are looked for: nowhere that a run can write.
+    pub search: SearchPath,
 }
 
 /// The backends of this machine. Cheap to clone.
@@ -229,8 +232,7 @@ impl Backends {
     }
 
     fn bubblewrap(&self) -> Result<bubblewrap::Bubblewrap, bubblewrap::Unusable> {
-        let path = self.inner.settings.environment.get(&OsString::from("PATH"));
-        bubblewrap::Bubblewrap::find(path)
+        bubblewrap::Bubblewrap::find(&self.inner.settings.search)
     }
 
     fn shared(&self) -> run::Shared<'_> {

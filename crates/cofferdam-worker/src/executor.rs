@@ -93,8 +93,11 @@ impl Executor {
         let generation = Generation::new(settings.rules.clone(), &settings, workspace.path())?;
         let tools = ToolControl::new(&generation.rules.tools, settings.tools_file.clone())
             .map_err(|error| failure::of_tool_control(&error))?;
-        let backends = Backends::new(BackendSettings { environment: settings.environment.clone() })
-            .map_err(|error| failure::of_backends(&error))?;
+        let backends = Backends::new(BackendSettings {
+            environment: settings.environment.clone(),
+            search: generation.runtimes.search_path().clone(),
+        })
+        .map_err(|error| failure::of_backends(&error))?;
         let audit =
             Audit::new(settings.audit.clone()).map_err(|error| failure::of_audit(&error))?;
         let queue = Queue::new(QueueLimits {

@@ -435,13 +435,16 @@ async fn a_command_of_a_person_runs_when_they_say_so() {
 
 #[tokio::test]
 async fn the_sandbox_itself_enters_no_other_directory_than_the_approved_one() {
-    use cofferdam_backend::{BackendSettings, Backends, EndRequests, Ending, RunIo};
+    use cofferdam_backend::{BackendSettings, Backends, EndRequests, Ending, RunIo, SearchPath};
     use cofferdam_policy::{CommandPlan, Decision, Program, authorize};
     let place = Place::new();
     let settings = settings(&place, ApprovalSettings::default());
     let workspace = cofferdam_fs::Workspace::open(&settings.workspace, &[]).unwrap();
     let own = workspace.directory_identity(workspace.path()).unwrap();
-    let backends = Backends::new(BackendSettings { environment: settings.environment }).unwrap();
+    let path = settings.environment.get(std::ffi::OsStr::new("PATH"));
+    let search = SearchPath::new(path.map(|path| path.as_os_str()), &[]);
+    let backends =
+        Backends::new(BackendSettings { environment: settings.environment, search }).unwrap();
     for (directory, enters) in [(own, true), ((own.0, own.1 + 1), false), ((0, own.1), false)] {
         let plan = CommandPlan {
             tool: "run".to_owned(),

@@ -8,13 +8,12 @@ mod arguments;
 mod diagnose;
 
 use std::{
-    ffi::OsString,
     io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::{fs::MetadataExt, process::CommandExt},
     },
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Stdio},
 };
 
@@ -30,6 +29,7 @@ use crate::{
     identity::Identities,
     init_program,
     layout::{self, Layout},
+    search::SearchPath,
     spawner::Spawner,
 };
 
@@ -90,14 +90,9 @@ pub(crate) struct Launch<'a> {
 }
 
 impl Bubblewrap {
-    /// Looks for a usable `bwrap` in the folders of `path`.
-    pub(crate) fn find(path: Option<&OsString>) -> Result<Self, Unusable> {
-        let folders = path.map(std::env::split_paths).into_iter().flatten();
-        let program = folders
-            .filter(|folder| folder.is_absolute())
-            .map(|folder| folder.join("bwrap"))
-            .find(|candidate| is_executable(candidate))
-            .ok_or(Unusable::Missing)?;
+    /// Looks for a usable `bwrap`. Not where a run can write: it is started outside every sandbox.
+    pub(crate) fn find(search: &SearchPath) -> Result<Self, Unusable> {
+        let program = search.find("bwrap").ok_or(Unusable::Missing)?;
         let setuid = program
             .metadata()
             .is_ok_and(|found| found.mode() & Mode::SUID.bits() != 0 && found.uid() == 0);
@@ -163,10 +158,6 @@ impl Bubblewrap {
         command.fd_mappings(mappings).map_err(io::Error::other)?;
         spawner.spawn(command).await
     }
-}
-
-fn is_executable(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o111 != 0)
 }
 
 /// Inode numbers of this process's namespaces.

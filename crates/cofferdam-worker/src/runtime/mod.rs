@@ -5,7 +5,6 @@
 
 mod mounts;
 mod probe;
-mod search;
 mod venv;
 
 use std::{
@@ -16,6 +15,7 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
+use cofferdam_backend::SearchPath;
 use cofferdam_fs::Workspace;
 use cofferdam_policy::{Profile, profile::Profiles};
 use cofferdam_protocol::{ErrorCode, Failure};
@@ -24,7 +24,6 @@ use tokio::sync::Mutex;
 use crate::failure::chain;
 use mounts::Boundaries;
 use probe::{Installed, ProbeError};
-use search::SearchPath;
 use venv::{Found, Venv};
 
 /// Beside `PATH` and `HOME`, what version managers go by when a shim is asked for its interpreter.
@@ -147,6 +146,11 @@ impl Runtimes {
             asked: Mutex::default(),
             boundaries: Default::default(),
         }
+    }
+
+    /// Where programs of this machine are looked for.
+    pub(crate) fn search_path(&self) -> &SearchPath {
+        &self.search
     }
 
     /// The Python of a profile: the one it names, the workspace's virtual environment, or the

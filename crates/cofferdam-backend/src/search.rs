@@ -11,7 +11,7 @@ use std::{
 
 /// The folders of a `PATH` that can be trusted, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SearchPath {
+pub struct SearchPath {
     folders: Vec<PathBuf>,
     /// Canonical.
     untrusted: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub(super) struct SearchPath {
 
 impl SearchPath {
     /// Leaves out of `path` what is relative, and what lies in one of `untrusted`.
-    pub(super) fn new(path: Option<&OsStr>, untrusted: &[PathBuf]) -> Self {
+    pub fn new(path: Option<&OsStr>, untrusted: &[PathBuf]) -> Self {
         let untrusted: Vec<_> = untrusted
             .iter()
             .flat_map(|path| [path.clone(), std::fs::canonicalize(path).unwrap_or_default()])
@@ -35,7 +35,7 @@ impl SearchPath {
     }
 
     /// Whether neither the path nor what it leads to can be written by a run.
-    pub(super) fn trusts(&self, path: &Path) -> bool {
+    pub fn trusts(&self, path: &Path) -> bool {
         let is_untrusted = |path: &Path| self.untrusted.iter().any(|root| path.starts_with(root));
         let leads_to_untrusted =
             || std::fs::canonicalize(path).is_ok_and(|path| is_untrusted(&path));
@@ -43,7 +43,7 @@ impl SearchPath {
     }
 
     /// The first program of that name, as the path names it: shims go by their name.
-    pub(super) fn find(&self, name: &str) -> Option<PathBuf> {
+    pub fn find(&self, name: &str) -> Option<PathBuf> {
         self.folders
             .iter()
             .map(|folder| folder.join(name))
@@ -51,7 +51,7 @@ impl SearchPath {
     }
 
     /// The same folders as a `PATH`.
-    pub(super) fn joined(&self) -> OsString {
+    pub fn joined(&self) -> OsString {
         // A folder with a colon came from no `PATH`.
         std::env::join_paths(&self.folders).unwrap_or_default()
     }
@@ -62,6 +62,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 mod tests {
     use std::{fs, os::unix::fs::symlink};
 
